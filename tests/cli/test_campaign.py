@@ -566,7 +566,7 @@ def test_a_margin_that_the_simulator_contradicts_is_refused_unless_trusted(tmp_p
     given["settings"]["margin"] = 2.0  # the baseline is worth 1 + 0.9 + 0.81 + 0.729 there, 1.939 above the threshold
     ended = campaign("init", tmp_path / "refused.db", "-", given=given)
     assert (ended.code, ended.error) == (2, "invalid-input")
-    assert "on the simulator itself" in ended.message
+    assert "on the simulator the baseline's margin is" in ended.message
     assert not (tmp_path / "refused.db").exists()
     url = tmp_path / "trusted.db"
     assert done("init", url, "-", "--trust-margin", given=given)["certified"]

@@ -34,11 +34,11 @@ def test_a_margin_that_is_there_to_the_last_digit_is_accepted():
     [
         (
             task(margin=0.76),
-            r"expected upright is 1.75 on the simulator itself, 0.75 above the threshold 1, .* 0.76; .* at most 0.75, lower",
+            r"margin is 0.75, less than the stated 0.76 \(expected upright 1.75, threshold 1\). State at most 0.75, lower",
         ),
         (
             task(threshold=2.0, margin=0.5),
-            r"0.25 BELOW the threshold 2, .* 0.5; lower the threshold, or choose a safer baseline.*trust_margin=True",
+            r"margin is -0.25, less than the stated 0.5 .*threshold 2\). Lower the threshold, or choose .*trust_margin=True",
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_lost_margin_of_a_cost_is_said_as_a_cost():
     lost = Problem(free, task().baseline, task(margin=0.76).settings)
     value = model.horizon - 1.75
     with pytest.raises(
-        InvalidInput, match=rf"expected falls is {value:g} .* 0.75 below the limit .*at most 0.75, raise the limit"
+        InvalidInput, match=rf"margin is 0.75, .*expected falls {value:g}, limit 2\). State at most 0.75, raise the limit"
     ):
         lost.refuse_lost_margin()
 

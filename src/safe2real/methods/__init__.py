@@ -1,4 +1,4 @@
-"""What to deploy next: one method in each file, `base.py` is the contract."""
+"""Methods decide the next deployment: one file for each, with the contract in `base.py`."""
 
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import ForRewards
@@ -8,7 +8,7 @@ from safe2real.methods.trial import Trial
 ANY_REWARD: tuple[type[SimToReal], ...] = (SimToReal, RewardFree, Unconstrained)
 """The paper's algorithms, which have no parameters."""
 ALL: tuple[type[Method], ...] = (*ANY_REWARD, ForRewards, Trial)
-"""Those of this package; one from elsewhere is passed as an object (docs/extending.md)."""
+"""The methods of this package; a user's own method is passed as an object (docs/extending.md)."""
 
 __all__ = [
     "ALL",

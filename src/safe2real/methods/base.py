@@ -1,8 +1,8 @@
-"""The contract of a method: what to deploy next, as a function of what is assumed and of what the data say.
+"""The contract of a method: the next deployment as a function of the assumptions and of the data.
 
-A method proposes from (problem, evidence, seed, round) alone and changes nothing. It never proposes what its bounds do not
-cover, and it stops only with a claim. What it claims can be computed again from a record: `recheck`. A method without one
-can explore, and a campaign does not deploy it.
+A method proposes from (problem, evidence, seed, round) alone and changes nothing. Its bounds cover every proposal, and it
+stops only with a claim. `recheck` recomputes its claims from a record. A method without `recheck` can explore, but a
+campaign does not deploy it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from safe2real.tables import Row
 
 
 class Reason(Enum):
-    """Why a round proposes what it does."""
+    """The reason for the decision of a round."""
 
     BASELINE = codes.BASELINE
     """The data do not allow more than the baseline alone (Line 5 of the paper's algorithm)."""
     MIXTURE = codes.MIXTURE
-    """Deploy a candidate mixed with the baseline, whose margin pays for what is uncertain about it (Line 13)."""
+    """Deploy a candidate mixed with the baseline, whose margin pays for the candidate's uncertainty (Line 13)."""
     STOP = codes.STOP
-    """The method has what it was after; nothing more to deploy (Line 10)."""
+    """The method has reached its goal; there is nothing more to deploy (Line 10)."""
     HALT = codes.HALT
     """The data refute the margin of the baseline itself: nothing is trusted any more. Stop the machine."""
 
@@ -55,24 +55,31 @@ class Interval:
         return self.upper - self.lower <= self.allowed
 
     def is_about(self, reward: ArrayLike) -> bool:
-        """Whether this is the interval of `reward` ([S, A] or [H, S, A])."""
+        """Tell whether this is the interval of a given reward.
+
+        Args:
+            reward: [S, A] or [H, S, A].
+
+        Returns:
+            Whether it equals `self.reward`.
+        """
         given = np.asarray(reward, dtype=np.float64)
         return np.array_equal(self.reward, given[None] if given.ndim == 2 else given)
 
     def to_row(self) -> Row:
-        """One line of a table; see `tables.to_table`."""
+        """Return the interval as one line of a table; see `tables.to_table`."""
         return {"reward": self.name, "lower": self.lower, "upper": self.upper, "allowed": self.allowed,
                 "accurate": self.is_accurate}  # fmt: skip
 
     @property
     def gap(self) -> float:
-        """upper - lower, as a multiple of what is allowed: at most 1 where it is accurate."""
+        """upper - lower, as a multiple of `allowed`: at most 1 if the interval is accurate."""
         return (self.upper - self.lower) / self.allowed if self.allowed > 0.0 else float(self.upper > self.lower)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Decision:
-    """What a method wants to be deployed in one round: `policies` with `weights`, mixed with the baseline."""
+    """The deployment of one round: a candidate (`policies` with `weights`), mixed with the baseline."""
 
     reason: Reason
     policies: tuple[MarkovPolicy, ...] = ()  # the candidate is their mixture; empty unless the reason is MIXTURE
@@ -82,7 +89,7 @@ class Decision:
     uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
     intervals: tuple[Interval, ...] = ()  # of declared rewards, when it was made: to look at
-    notice: str = ""  # what a user has to know of the run, in words: say, that it will not stop
+    notice: str = ""  # a message to the user about the run, for example that it will not stop
 
     def __post_init__(self) -> None:
         mixes, weights = self.reason is Reason.MIXTURE, np.asarray(self.weights, dtype=np.float64)
@@ -100,7 +107,14 @@ class Decision:
             )
 
     def mixture(self, baseline: MarkovPolicy) -> Mixture | None:
-        """What is deployed: one policy of it is drawn for each episode. None when nothing is."""
+        """Return the mixture to deploy, from which one policy is drawn for each episode.
+
+        Args:
+            baseline: the problem's trusted policy, of the shape of the candidate's policies.
+
+        Returns:
+            Candidate and baseline with their weights; None if the decision is to stop or to halt.
+        """
         if self.reason in (Reason.STOP, Reason.HALT):
             return None
         weights = [self.exploration_weight * weight for weight in self.weights]
@@ -109,7 +123,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recorded:
-    """A candidate as a record has it, with what was claimed when it was mixed with the baseline and handed out."""
+    """A candidate as recorded, with the claims made when its mixture with the baseline was handed out."""
 
     candidate: Mixture
     exploration_weight: float  # alpha
@@ -119,7 +133,7 @@ class Recorded:
 class Method(ABC):
     """Decides what to deploy. Subclass it as a frozen dataclass, whose fields are its parameters; nothing is registered.
 
-    `safe2real.testing.MethodContract` checks what is promised here.
+    `safe2real.testing.MethodContract` tests this contract.
     """
 
     name: ClassVar[str]
@@ -133,42 +147,63 @@ class Method(ABC):
     covers_any_reward: ClassVar[bool] = True
     """Whether its stop means that plans for ANY reward are accurate (Theorem 1); if not, each has its own bound alone."""
     has_compiled_rounds: ClassVar[bool] = False
-    """Whether `simulate` may run its rounds in compiled code; `memory` is then what that code continues from."""
+    """Whether `simulate` may run its rounds in compiled code, which then continues from `memory`."""
 
     def evidence(self, problem: Problem) -> Evidence:
-        """Nothing counted yet."""
+        """Create the evidence that this method uses, with nothing counted yet.
+
+        Args:
+            problem: the problem to explore.
+
+        Returns:
+            Evidence without episodes.
+        """
         return evidence_for(problem, reuses_simulator=self.reuses_simulator, keeps_safe=self.keeps_safe)
 
     @abstractmethod
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
-        """What to deploy in this round. A function of its arguments; the coin of the mixture is drawn by the caller."""
-
-    def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
-        """What is provable about a recorded candidate from the `evidence` that there was; the record is not believed.
+        """Decide the deployment of one round; the caller draws the policy of each episode.
 
         Args:
-            recorded: from the record.
-            evidence: all that was counted before it was handed out, and nothing that refutes an assumption.
-            now: what this method decides on that evidence, here and now.
+            problem: the fixed inputs and assumptions.
+            evidence: the data so far.
+            seed: of the run; for methods that need random numbers.
+            round_number: the round, from 1.
+            memory: of the previous decision, to start the search from; it must not affect the bounds.
+
+        Returns:
+            The decision, a function of these arguments alone.
+        """
+
+    def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
+        """Recompute the bounds of a recorded candidate from the evidence alone.
+
+        Args:
+            recorded: the candidate and its claims, from the record.
+            evidence: all episodes counted before the candidate was handed out, with no assumption refuted.
+            now: this method's decision on that evidence, computed again.
 
         Returns:
             [K] lower bounds on V_c of the candidate.
 
         Raises:
-            InvalidInput: if the data did not allow a candidate at all, or not with that uncertainty; says why.
+            InvalidInput: the data did not allow a candidate, or not with that uncertainty; or the method has no recheck.
         """
         raise InvalidInput(f"the method {self.name!r} brings no recheck, so a record of it proves nothing")
 
     def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
-        """Whether another proposal is due after an episode; a decision that stands stays certified.
+        """Tell whether a new proposal is due after an episode; a decision that stands stays certified.
 
-        Without one of its own a method is asked as `Settings.replan_growth` says. It decides how often a learner asks, and
-        nothing about what is certified; a campaign asks whenever it hands something out.
+        Without an override, `Settings.replan_growth` decides. The answer sets only how often a learner plans, and never a
+        bound; a campaign plans at every `ask`.
 
         Args:
             evidence: with the episode counted.
-            planned: [R] visits when the decision that stands was made.
+            planned: [R] visits of each row when the standing decision was made.
             memory: of that decision.
+
+        Returns:
+            Whether to call `propose` again.
         """
         return True
 
@@ -178,32 +213,82 @@ class Method(ABC):
         return type(self).is_due is not Method.is_due
 
     def stops_at(self, problem: Problem) -> float:
-        """The uncertainty at which it stops."""
+        """Return the uncertainty at or below which the method stops.
+
+        Args:
+            problem: the problem that is explored.
+
+        Returns:
+            The threshold on `Decision.uncertainty`.
+        """
         return float(problem.settings.tolerance)
 
     def intervals(self, problem: Problem, evidence: Evidence) -> tuple[Interval, ...]:
-        """What is certain of each reward that the method explores for; empty where there are none in particular."""
+        """Return the interval of each declared reward.
+
+        Args:
+            problem: the problem that is explored.
+            evidence: the data so far.
+
+        Returns:
+            One interval for each declared reward; empty for a method without declared rewards.
+        """
         return ()
 
     def check(self, problem: Problem) -> None:  # noqa: B027, most methods have nothing to check
-        """Refuse a problem that its parameters do not fit; InvalidInput with the place, the value and the cure."""
+        """Refuse a problem that the method's parameters do not fit.
 
-    # What its bounds rest on. A method that does not go by the rows says so here, and certificates list only that.
+        Args:
+            problem: the problem to explore.
+
+        Raises:
+            InvalidInput: a parameter does not fit; with the place, the value and the fix.
+        """
+
+    # The basis of its bounds. A method that does not use the rows overrides these, and certificates list only its answers.
 
     def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
-        """All that the bounds of its candidates rest on."""
+        """List the assumptions that the candidates' bounds rest on.
+
+        Args:
+            evidence: the data so far.
+
+        Returns:
+            The assumptions, each with a code and a sentence.
+        """
         return evidence.assumptions()
 
     def doubts(self, evidence: Evidence) -> tuple[Doubt, ...]:
-        """Why these bounds are no guarantee; empty when they are one."""
+        """List the reasons why the bounds are no guarantee.
+
+        Args:
+            evidence: the data so far.
+
+        Returns:
+            The reasons, each with a code; empty if the bounds are a guarantee.
+        """
         return evidence.doubts()
 
     def is_refuted(self, evidence: Evidence) -> bool:
-        """Whether the data contradict what the bounds rest on: final; at most the baseline is deployed from then on."""
+        """Tell whether the data contradict an assumption behind the bounds.
+
+        Args:
+            evidence: the data so far.
+
+        Returns:
+            True from the first contradiction on; from then on at most the baseline is deployed.
+        """
         return evidence.is_refuted
 
     def floors(self, evidence: Evidence) -> dict[str, float]:
-        """What is certain of its candidate alone, by the name of a constraint or reward; nothing by default."""
+        """Return lower bounds on the real values of the candidate alone.
+
+        Args:
+            evidence: the data so far.
+
+        Returns:
+            A bound for each constraint or reward by name; empty by default.
+        """
         return {}
 
     @property
@@ -221,16 +306,30 @@ class Method(ABC):
 
 
 def refuted_decision(evidence: Evidence) -> Decision | None:
-    """What every method has to answer once the data refute an assumption: nothing at all, or the baseline alone."""
+    """Return the decision that every method must make once the data refute an assumption.
+
+    Args:
+        evidence: the data so far.
+
+    Returns:
+        HALT if a margin is refuted, BASELINE if another assumption is, None if nothing is refuted.
+    """
     if evidence.trust.halted:
         return Decision(Reason.HALT)
     return Decision(Reason.BASELINE) if evidence.is_refuted else None
 
 
 def candidate_share(lower_bounds: Floats, thresholds: Floats, margins: Floats) -> float:
-    """alpha, the largest share of a candidate in a mixture with the baseline that keeps every threshold (paper, Line 13).
+    """Return alpha, the largest share of a candidate that satisfies every threshold in the mixture (paper, Line 13).
 
-    `lower_bounds` [K] are on V_c of the candidate; the baseline has `thresholds` + `margins` [K]. The compiled
-    rounds call the same function.
+    The compiled rounds call the same function.
+
+    Args:
+        lower_bounds: [K] on V_c of the candidate.
+        thresholds: [K] of the constraints.
+        margins: [K]; V_c of the baseline is at least `thresholds` + `margins`.
+
+    Returns:
+        alpha, from 0 to 1.
     """
     return float(rounds.candidate_share(bare(lower_bounds), bare(thresholds), bare(margins)))

@@ -1,4 +1,4 @@
-"""A problem and its method as one JSON document, and back: what a campaign stores."""
+"""A problem and its method as one JSON document, which a campaign stores, and back."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from safe2real.problem.problem import Problem
 
 
 def document_of(problem: Problem, method: Method) -> dict[str, Any]:
-    """The problem's document with the method in it: what a campaign stores."""
+    """Return the JSON document of the problem with the method in its settings; a campaign stores it."""
     return {**to_document(problem), "settings": settings_of(problem, method)}
 
 
 def settings_of(problem: Problem, method: Method) -> dict[str, Any]:
-    """The settings of that document alone."""
+    """Return the settings of that document alone."""
     named = named_to_json(method) if is_dataclass(method) and fields(method) else method.name
     return {**settings_to_json(problem.settings), METHOD: named}
 
 
 def problem_and_method(text: str | bytes, extensions: Extensions = ()) -> tuple[Problem, Method]:
-    """The problem and the method of a stored document, checked. `extensions` are classes that it may name."""
+    """Read the problem and the method of a stored document; `extensions` are the user's classes that it may name."""
     document = from_text(text, "the specification")
     return Problem.from_document(document, extensions=extensions), method_in(document, extensions)
 
 
 def extensions_of(problem: Problem, method: Method) -> Extensions:
-    """The classes that a document of these names."""
+    """Return the classes that a document of this problem and method names."""
     settings = getattr(problem, "settings", None)
     return (type(method), type(getattr(settings, "radius", None)))
 
 
 def method_in(document: Any, extensions: Extensions = ()) -> Method:
-    """The method that a document names, the default where it names none. `extensions` are classes from elsewhere."""
+    """Return the method that a document names, `SimToReal()` by default; `extensions` are the user's classes."""
     settings = document.get("settings") if isinstance(document, dict) else None
     if not isinstance(settings, dict) or METHOD not in settings:
         return SimToReal()

@@ -2,16 +2,16 @@
 
 Problem: as in `sim_to_real`, but accuracy is asked for named rewards instead of for every one there could be, which needs
 far fewer episodes. Algorithm: bound every reward's best safe value from both sides over the confidence sets (`intervals`);
-see which rows the ends hang on (`stakes`); among the mixtures whose worst V_c over the sets reaches every threshold deploy
-the one that visits those rows most, by the same search as for plans. Stopping rule: U - L <= accuracy for every reward, of
-U where the accuracy is relative. Where no visit can narrow an interval any more the best certified plan is deployed, and a
-notice says what is reached. Statement and proof: docs/declared-rewards.md.
+see which rows the ends depend on (`stake_of`); among the mixtures whose worst V_c over the sets reaches every threshold
+deploy the one that visits those rows most, by the same search as for plans. Stopping rule: U - L <= accuracy for every
+reward, of U where the accuracy is relative. Where no visit can narrow an interval any more the best certified plan is
+deployed, and a notice states the accuracy that it reaches. Statement and proof: docs/declared-rewards.md.
 
-Where to look: the stake of a row is how far the two ends of a reward's interval hang on it, that is, the occupancy of the
-policy that attains an end, times what the row's set leaves open about the values behind it, summed over steps. Three parts:
-the optimistic values of the policy that attains the upper end; the pessimistic values of that same policy, for what keeps it
-from being the plan; and those of the plan. All on a guess of the real system, which decides where to look and nothing else:
-what is certified never rests on it.
+Where to look: the stake of a row is how far the two ends of a reward's interval depend on it, that is, the occupancy of the
+policy that attains an end, times the width that the row's set leaves in the values behind it, summed over steps. Three
+parts: the optimistic values of the policy that attains the upper end; the pessimistic values of that same policy, for what
+keeps it from being the plan; and those of the plan. All use a guess of the real system, which decides where to look and
+nothing else: no certificate rests on it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from safe2real.planning.robust import Ceiling, RowSets, add_open, ceiling, optim
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 
-# What is certain of one reward. Lower: the certified mixture with the best worst case (`planning.certified_mixture`). Upper:
-# Lagrangian duality over the optimistic kernels (`planning.robust`). Both are functions of the evidence; where a search
-# begins may be remembered from the last one.
+# The interval of one reward. Lower end: the certified mixture with the best worst case (`planning.certified_mixture`).
+# Upper end: Lagrangian duality over the optimistic kernels (`planning.robust`). Both are functions of the evidence; where a
+# search begins may be remembered from the last one.
 
 _NEAR = 0.02  # of the accuracy that is asked for: nearer the two ends need not be sought
 
@@ -62,7 +62,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Start:
-    """Where to begin: what was found last time."""
+    """The starting point of a search: the result of the previous one."""
 
     plan_prices: Floats  # [K]
     top_prices: Floats  # [K]
@@ -72,9 +72,9 @@ class Start:
 def search(
     sets: RowSets, reward: Floats, baseline: MarkovPolicy, trusted: Floats, accuracy: float, start: Start | None
 ) -> Found:
-    """Both bounds of one reward [1 or H, S, A]; without a `start` the model's own optimum says where to begin.
+    """Search both bounds of one reward [1 or H, S, A]; without a `start` it begins from the model's own optimum.
 
-    `trusted` [K] is what the baseline's V_c is at least, `accuracy` the share of the value that matters.
+    `trusted` [K] are lower bounds on V_c of the baseline, `accuracy` is the share of the value that matters.
     """
     if start is None:
         optimum = solve(sets.model, reward if reward.shape[0] > 1 else reward[0])
@@ -94,10 +94,10 @@ def interval_of(name: str, reward: Floats, found: Found, accuracy: float, *, rel
     return Interval(name, reward, lower, upper, found.plan.policy, found.plan.lower_bounds, allowed)
 
 
-# Where to look: which rows the ends of an interval hang on.
+# Where to look: which rows the ends of an interval depend on.
 
 _FALL = 0.8  # the radius that is waited for, as a share of the present one
-_SETTLED = 0.9  # of what is at stake, by clearing a row
+_SETTLED = 0.9  # share of a row's stake that clearing it settles
 _VISITS = np.unique(np.rint(np.geomspace(1.0, 1e8, 160)))  # [G] at which radii are tabulated
 _NOISE = 0.4  # expected TV distance of n observations to their own distribution: this times sum sqrt(p (1 - p) / n)
 _LUCK = 1.3  # the sequential test takes longer than its slowest set is expected to
@@ -106,7 +106,7 @@ _LUCK = 1.3  # the sequential test takes longer than its slowest set is expected
 def guess_of(evidence: Evidence) -> CMDP:
     """A guess of the real system: the simulator's rows, and the observed ones where the simulator's are proved wrong.
 
-    Where nobody has been, the simulator is a better guess than a uniform row, which would make everything reachable.
+    In unvisited rows the simulator is a better guess than a uniform row, which would make everything reachable.
     """
     return evidence.problem.simulator.with_kernel(evidence.view(proved_wrong(evidence)))
 
@@ -186,14 +186,14 @@ def _visits_for(table: Floats, target: Floats) -> Floats:
 
 
 LONGEST_NAME, MOST_REWARDS = 100, 100
-_GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has so many times the visits, and so many more
+_GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has over _GROWTH times its visits plus _MORE
 _LEAST = ROUNDING  # share of a policy in a mixture, below which it is left out
 _INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Memory:
-    """What the next search begins from, and what this decision hangs on."""
+    """The starting points of the next search, and the rows that this decision depends on."""
 
     starts: dict[str, Start]  # by reward
     exploring: Start | None
@@ -248,10 +248,17 @@ class ForRewards(Method):
             )
 
     def changed(self, add: Mapping[str, ArrayLike], drop: Iterable[str] = ()) -> ForRewards:
-        """The same with other rewards: those of `add` added, those that `drop` names left out.
+        """Return the same method with rewards added or dropped.
+
+        Args:
+            add: rewards by name, each [S], [S, A] or [H, S, A] in [0, 1].
+            drop: the names of rewards to leave out, or one name.
+
+        Returns:
+            The new method; this one stays as it is.
 
         Raises:
-            InvalidInput: a name is declared already, is not declared, or none is left.
+            InvalidInput: a name is declared already, is not declared, or no reward would be left.
         """
         if not isinstance(drop, Iterable):
             raise InvalidInput(f"drop is {shown(drop)}; give the names of the rewards to leave out")
@@ -270,11 +277,29 @@ class ForRewards(Method):
         return replace(self, rewards={**kept, **add})
 
     def evidence(self, problem: Problem) -> Evidence:
+        """Create evidence with nothing counted yet; see `Method.evidence`.
+
+        Args:
+            problem: the problem to explore.
+
+        Returns:
+            Evidence without episodes.
+
+        Raises:
+            InvalidInput: the rewards or settings do not fit, as `check` says.
+        """
         self.check(problem)
         return Method.evidence(self, problem)
 
     def check(self, problem: Problem) -> None:
-        """Refuse rewards of another shape, and settings under which the worst case over the sets may not be used."""
+        """Refuse rewards of another shape, and settings that forbid the worst case over the confidence sets.
+
+        Args:
+            problem: the problem to explore.
+
+        Raises:
+            InvalidInput: a reward does not fit the simulator, or `robust_safety` is False.
+        """
         if not problem.settings.robust_safety:
             raise InvalidInput("robust_safety is False; declared rewards rest on worst cases over the sets: set it to True")
         _steps_of(self, problem.simulator)
@@ -282,6 +307,18 @@ class ForRewards(Method):
     # Deciding
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        """Decide one round: stop if every interval is accurate, otherwise visit the rows on which the intervals depend.
+
+        Args:
+            problem: the fixed inputs and assumptions.
+            evidence: the data so far.
+            seed: not used; the decision needs no random numbers.
+            round_number: not used.
+            memory: of the previous decision, to start the search from.
+
+        Returns:
+            The decision, with the interval of every declared reward.
+        """
         over = refuted_decision(evidence)
         if over is not None:
             return over
@@ -307,7 +344,7 @@ class ForRewards(Method):
             if not one.is_accurate:
                 stake += stake_of(sets, guess, one.reward, found[one.name])
         index = evidence.credit(stake) * rates(evidence)
-        if not index.max() > 0.0:  # nothing that visits could settle is at stake: look at what is open at all
+        if not index.max() > 0.0:  # no stake that visits could settle: visit any open row
             index = evidence.credit(np.where(evidence.belief.suspect, sets.gaps, 0.0))
         if index.max() > 0.0:
             notice, before = "", None if known is None else known.exploring
@@ -322,7 +359,16 @@ class ForRewards(Method):
         return replace(decision, intervals=intervals, notice=notice)
 
     def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
-        """A plan stands until a row that it was made for has a tenth and some more visits, or is cleared."""
+        """Tell whether to plan again: a row that matters has a tenth and some more visits, or was cleared.
+
+        Args:
+            evidence: with the episode counted.
+            planned: [R] visits of each row when the standing decision was made.
+            memory: of that decision.
+
+        Returns:
+            Whether to call `propose` again.
+        """
         if not isinstance(memory, Memory):
             return True
         suspect, visits = evidence.belief.suspect, evidence.pool(evidence.counts.tally.visits)
@@ -330,16 +376,41 @@ class ForRewards(Method):
         return bool((memory.matters & (visited | (memory.suspects & ~suspect))).any())
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
-        """The recorded policies at their worst over the sets; why they were chosen does not matter for safety."""
+        """Return the worst V_c of the recorded candidate over the sets; why it was chosen does not matter for safety.
+
+        Args:
+            recorded: the candidate and its claims, from the record.
+            evidence: all episodes counted before the candidate was handed out.
+            now: not used.
+
+        Returns:
+            [K] lower bounds on V_c of the candidate.
+        """
         return evidence.lower_bounds(recorded.candidate)
 
     # Looking
 
     def stops_at(self, problem: Problem) -> float:
+        """Return the accuracy: the uncertainty at or below which the method stops.
+
+        Args:
+            problem: not used.
+
+        Returns:
+            `accuracy`.
+        """
         return self.accuracy
 
     def intervals(self, problem: Problem, evidence: Evidence) -> tuple[Interval, ...]:
-        """What is certain of every declared reward, from the data alone; nothing once an assumption is refuted."""
+        """Return the interval of every declared reward, computed from the data alone.
+
+        Args:
+            problem: the problem that is explored.
+            evidence: the data so far.
+
+        Returns:
+            One interval for each declared reward; empty once an assumption is refuted.
+        """
         if evidence.is_refuted:
             return ()
         rewards = _steps_of(self, problem.simulator)
@@ -370,10 +441,10 @@ def _steps_of(method: ForRewards, model: CMDP) -> dict[str, Floats]:
 
 
 def redeclared(method: Method, add: Mapping[str, ArrayLike] | None, drop: Iterable[str]) -> ForRewards:
-    """`ForRewards.changed` of a method that has to be one.
+    """Return the method with other rewards, as `ForRewards.changed` does.
 
     Raises:
-        InvalidInput: it is none, nothing would change, or what `changed` refuses.
+        InvalidInput: the method is no `ForRewards`, nothing would change, or `changed` refuses the names.
     """
     if not isinstance(method, ForRewards):
         raise InvalidInput(
@@ -392,13 +463,13 @@ def _reward(name: str, value: Any) -> Floats:
         extent = f"[{reward.min():g}, {reward.max():g}]" if reward.size else "nothing"
         raise InvalidInput(
             f"{place} has shape {reward.shape} and lies in {extent}; give (S,), (S, A) or (H, S, A) in [0, 1]: shift it, "
-            "and divide it by its largest value, which does not change what is best"
+            "and divide it by its largest value, which leaves the best policies the best"
         )
     return frozen(reward)
 
 
 def _out_of_reach(intervals: tuple[Interval, ...], cleared_gap: float) -> str:
-    """What is reached instead of the accuracy, and what to change."""
+    """Return the notice that the accuracy is out of reach: the accuracy reached, and the fix."""
     reached = "; ".join(
         f"the plan for {one.name!r} is within {rounded_up(one.upper - one.lower)} of the best (asked: "
         f"{rounded_down(one.allowed)})"
@@ -423,7 +494,7 @@ def _exploring(
     reward = step_rewards(model, "index", without_steps(table), unit_interval=True)  # of visits: none is made at the end
     exactly = RowSets(guess, np.zeros(index.size), evidence.reach)
     first = trusted_column(sets, problem.baseline, reward, evidence.trusted, exactly)
-    # More than what is trusted of the baseline is not counted on here: what is deployed is certified by that alone.
+    # The baseline counts for its trusted values alone, by which the deployed mixture is certified.
     first = replace(first, line=np.array([first.line[0], *evidence.trusted]))
     policies, prices = ((), None) if start is None else (start.policies, start.plan_prices)
     columns = [first, *(column_of(sets, policy, reward, exactly) for policy in policies)]

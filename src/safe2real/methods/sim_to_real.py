@@ -7,8 +7,14 @@ most uncertain among those feasible on the model (Line 8), and deploy it mixed w
 margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line
 10).
 
-Line 2, the loop, and Line 15, the rollout, are `explore`; Line 1 and Lines 3 and 4 are `Evidence`, which brings suspects and
-hybrid model up to date with every episode that is counted; what is planned on the model at the end is `plan`.
+Line 2, the loop, and Line 15, the rollout, are `explore`; Line 1 is `Evidence`; the plans at the end are `plan`. Lines 3
+and 4 happen in `update_row` of `_compiled/row_update.py`, which `HybridModel` calls for the rows of counted episodes: it
+decides whether a row is a suspect, and points the row of the hybrid model at its observed successors or at the simulator's.
+
+Line 5 uses the stated margin xi, because it only asks whether the hybrid model leaves the planner the paper's room of xi /
+2; a larger margin would make it stricter and deploy the baseline more often. Line 13 uses the margin in use, xi or more
+where the data prove more (docs/evidence.md), because any lower bound on the baseline's real V_c pays for the candidate, and
+a larger one allows a larger share.
 """
 
 from __future__ import annotations
@@ -45,7 +51,18 @@ class SimToReal(Method):
     has_compiled_rounds: ClassVar[bool] = True
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
-        """Return what Lines 5 to 13 of Algorithm 1 deploy; `simulate` compiles the same lines, and the bits are the same."""
+        """Decide one round by Lines 5 to 13 of Algorithm 1; `simulate` compiles the same lines, with the same bits.
+
+        Args:
+            problem: the fixed inputs and assumptions.
+            evidence: the data so far.
+            seed: not used; the decision needs no random numbers.
+            round_number: not used.
+            memory: of the previous decision, to start the search from.
+
+        Returns:
+            The decision; its uncertainty is Delta.
+        """
         model = HybridRound(problem, evidence, memory)  # Lines 3 and 4: counting has brought the hybrid model up to date
         thresholds, stated = model.terms.thresholds, model.terms.margins  # l and xi, [K]
         margins = evidence.trust.compiled.margins  # [K] xi, or more where the data prove it
@@ -72,10 +89,21 @@ class SimToReal(Method):
         return mixture_of(delta, alpha, model.memory, problem.simulator.num_actions)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
-        """Return the bounds of the recorded candidate: Delta was computed again, and it is evaluated on the model (Lemma 3).
+        """Return the bounds of the recorded candidate, evaluated on the model with a recomputed Delta (Lemma 3).
 
-        The planner may break a tie differently on another machine: the policies need not be the ones that would be proposed
-        here and now, they need to be certified.
+        The planner may break a tie differently on another machine, so the recorded policies need not be those of `now`; they
+        only need to be certified.
+
+        Args:
+            recorded: the candidate and its claims, from the record.
+            evidence: all episodes counted before the candidate was handed out.
+            now: this method's decision on that evidence, computed again.
+
+        Returns:
+            [K] lower bounds on V_c of the candidate.
+
+        Raises:
+            InvalidInput: the data did not allow a mixture, or the recorded Delta is missing or below the recomputed one.
         """
         if now.reason is Reason.BASELINE or recorded.uncertainty == np.inf:
             raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
@@ -108,15 +136,15 @@ class Unconstrained(SimToReal):
 
     @property
     def can_be_rechecked(self) -> bool:
-        """Never: it claims nothing of what it deploys."""
+        """Never: it certifies no deployment."""
         return False
 
 
-# What the lines compute with: the functions that compiled rounds call, and what the next round continues from.
+# The functions of the lines, which compiled rounds call too, and the memory from which the next round continues.
 
 
 class Memory(NamedTuple):
-    """What the compiled rounds continue from."""
+    """The candidate of the last round, from which the next search starts."""
 
     candidate: rounds.Candidate
     warm: int  # how many of its policies to start from
@@ -132,7 +160,7 @@ class HybridRound:
         """Look at the evidence as it is.
 
         Args:
-            problem: what is given and assumed.
+            problem: the fixed inputs and assumptions.
             evidence: nothing is counted in it until the round is decided.
             memory: the `Memory` of an earlier round, which stays as it is, or anything else for none.
         """
@@ -180,10 +208,10 @@ class HybridRound:
 
 
 def spans_of(problem: Problem) -> Floats:
-    """[H], or [1] where it is the same at every step: what a row's distance is multiplied by in each step.
+    """Return the factor of a row's distance in the bonus of each step: [H], or [1] if it is the same at every step.
 
-    What can still follow, H - 1 - h, or the paper's H. Where the last step only collects nothing follows it and nobody
-    visits its rows: a bonus there would pay for data that never come, and a run would not stop.
+    The factor is the number of steps that follow, H - 1 - h, or the paper's H. If the last step only collects, no step
+    follows it and no episode visits its rows: a bonus there would wait for data that never come, and a run would not stop.
     """
     model = problem.simulator
     left: Floats = model.horizon - 1.0 - np.arange(model.horizon, dtype=np.float64)
@@ -194,7 +222,7 @@ def spans_of(problem: Problem) -> Floats:
 
 @lru_cache(maxsize=8)
 def terms_of(problem: Problem, kept: int) -> rounds.Terms:
-    """What has to hold in every round, for compiled code; `kept` constraints are kept to."""
+    """Return the constants of all rounds for compiled code; the first `kept` constraints must be satisfied."""
     settings, model = problem.settings, problem.simulator
     horizon = model.horizon
     return rounds.Terms(
@@ -232,7 +260,7 @@ def copy_of(memory: Memory) -> Memory:
 
 
 def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, num_actions: int) -> Decision:
-    """What compiled rounds have decided, with the policies that they left in `memory`."""
+    """Return the decision of compiled rounds, with the policies that they left in `memory`."""
     if reason != Reason.MIXTURE.value:
         return Decision(Reason(reason), uncertainty=uncertainty, memory=memory)
     return mixture_of(uncertainty, alpha, memory, num_actions)

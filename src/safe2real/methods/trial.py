@@ -1,10 +1,10 @@
 """Bring ONE policy in safely, by the returns of its own episodes alone.
 
-Problem: somebody has a policy that looks good in a simulator, and a baseline whose margin is known. Deploy the policy on the
-real system as fast as what it shows there allows, and never unsafely. Algorithm: an anytime lower bound on the policy's V_c
-from the returns of its own episodes (`evidence.mean_bounds`); the policy is mixed with the baseline so that the baseline's
-margin pays for what is not yet proved. At first that is little; once the bound reaches every threshold it is all. Stopping
-rule: every bound that has a target has reached it; without a target it never stops.
+Problem: a policy looks good in a simulator, and a baseline has a known margin. Deploy the policy on the real system as fast
+as its own episodes allow, and never unsafely. Algorithm: an anytime lower bound on the policy's V_c from the returns of its
+own episodes (`evidence.mean_bounds`); the policy is mixed with the baseline so that the baseline's margin pays for the part
+that is not proved yet. Its share is small at first, and 1 once the bound reaches every threshold. Stopping rule: every
+bound that has a target has reached it; without a target the trial never stops.
 
 No row, no separation, no Markov property, no support and not even the list of states enters the bound: see docs/trials.md.
 """
@@ -32,10 +32,10 @@ from safe2real.standing import Assumption, Doubt
 
 
 def share_of_delta(delta: float, number: int, bounds: int) -> float:
-    """How likely each of `bounds` bounds of the trial with this `number` (from 1) may ever be false.
+    """Return the probability with which each of `bounds` bounds of trial `number` (from 1) may ever be false.
 
     Sum over number = 1, 2, ... of 1 / (number (number + 1)) is 1, so all bounds of all trials that share `delta` hold
-    together with probability 1 - delta, however many follow and whatever each was chosen by.
+    together with probability 1 - delta, whatever the number of trials and however each policy was chosen.
     """
     return delta / (number * (number + 1) * max(1, bounds))
 
@@ -54,7 +54,7 @@ class Trial(Method):
         rewards: [S, A] or [H, S, A] in [0, 1] by name; each gets a floor of its own.
         number: which trial this is among those that share delta, from 1. A policy chosen after a trial is the next number.
         target: by the name of a constraint or reward the floor at which to stop; all of them have to be reached. Of a
-            constraint written as cost <= limit it is what the policy is to be proved to cost at most.
+            constraint written as cost <= limit the target is an upper bound on the policy's cost.
 
     Example:
         >>> trial = s2r.methods.Trial(s2r.solve(simulator, reward).policy, rewards={"throughput": reward})
@@ -84,7 +84,7 @@ class Trial(Method):
 
     @property
     def candidate(self) -> Mixture:
-        """The policy as what is deployed: a mixture."""
+        """The policy as a mixture."""
         return self.policy if isinstance(self.policy, Mixture) else Mixture.of([1.0], [self.policy])
 
     @property
@@ -93,9 +93,18 @@ class Trial(Method):
         return self.candidate.policies[0] if len(self.candidate.policies) == 1 else None
 
     def evidence(self, problem: Problem) -> Evidence:
-        """Nothing counted yet; refuses a policy, rewards or targets that are not of this problem.
+        """Create evidence with nothing counted yet.
 
-        Its margins are used as stated and tested by returns alone: what is proved rests on nothing assumed of the rows.
+        The stated margins are used and are tested by returns alone, so the bounds rest on no assumption about rows.
+
+        Args:
+            problem: the problem in which the policy is tried.
+
+        Returns:
+            Evidence that keeps the returns of the policy's episodes.
+
+        Raises:
+            InvalidInput: the policy, a reward or a target does not fit the problem.
         """
         bounds = len(self.rewards or {}) + problem.simulator.num_constraints
         returns = self.returns(problem, share_of_delta(problem.settings.delta, self.number, bounds))
@@ -104,19 +113,26 @@ class Trial(Method):
         return found
 
     def returns(self, problem: Problem, alpha: float) -> CandidateReturns:
-        """What is kept of the policy's own episodes, nothing yet; each bound is ever false with probability `alpha`.
+        """Create the record of the policy's returns, empty yet.
+
+        Args:
+            problem: the problem in which the policy is tried.
+            alpha: the probability with which each bound may ever be false.
+
+        Returns:
+            Lower bounds for every constraint and reward, without episodes.
 
         Raises:
-            InvalidInput: the policy, a reward or a target is not of this problem.
+            InvalidInput: the policy, a reward or a target does not fit the problem.
         """
         model = problem.simulator
         parts = fitted(self.candidate, model, "the policy of the trial").policies
-        # Whose episodes are told apart by the object, which a problem that counts its end has made anew.
+        # Episodes belong to a policy by the identity of its object; a problem that counts its end copies the objects.
         same = model.counts_end and any(_same(one, problem.baseline) for one in parts)
         if same or any(one is problem.baseline for one in self.candidate.policies):
             raise InvalidInput(
                 "the policy of the trial is the baseline, or a mixture with it; give the other policies alone: the trial "
-                "mixes them with the baseline itself, and what the baseline is worth is its margin (estimate_margin)"
+                "mixes them with the baseline itself, and the margin says how good the baseline is (estimate_margin)"
             )
         tables = {
             key: step_rewards(model, f"rewards[{key!r}]", value, unit_interval=True)
@@ -146,6 +162,21 @@ class Trial(Method):
         return found
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        """Decide one round: deploy the policy with the largest share that its lower bounds allow.
+
+        Args:
+            problem: the problem in which the policy is tried.
+            evidence: the data so far, of `Trial.evidence`.
+            seed: not used; the decision needs no random numbers.
+            round_number: not used.
+            memory: not used.
+
+        Returns:
+            MIXTURE with the policy's share, STOP once every target is reached, HALT if a margin is refuted.
+
+        Raises:
+            InvalidInput: the evidence keeps no returns.
+        """
         found = _returns(evidence)
         if evidence.trust.halted:
             return Decision(Reason.HALT)
@@ -158,7 +189,19 @@ class Trial(Method):
         return Decision(Reason.MIXTURE, candidate.policies, weights, share, lower, missing)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
-        """The bounds were computed again from the record; they are about this policy and no other."""
+        """Return the lower bounds recomputed from the record.
+
+        Args:
+            recorded: the candidate and its claims, from the record.
+            evidence: all episodes counted before the candidate was handed out.
+            now: not used.
+
+        Returns:
+            [K] lower bounds on V_c of the policy.
+
+        Raises:
+            InvalidInput: another policy was handed out.
+        """
         mine, theirs = fitted(self.candidate, evidence.problem.simulator), recorded.candidate
         same = len(mine.policies) == len(theirs.policies) and all(map(_same, mine.policies, theirs.policies))
         if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=ROUNDING):
@@ -166,23 +209,65 @@ class Trial(Method):
         return _returns(evidence).lower_bounds
 
     def floors(self, evidence: Evidence) -> dict[str, float]:
+        """Return lower bounds on the policy's real values, or upper bounds on its costs.
+
+        Args:
+            evidence: the data so far, of `Trial.evidence`.
+
+        Returns:
+            A bound for each constraint and reward by name; a cost has its upper bound.
+
+        Raises:
+            InvalidInput: the evidence keeps no returns.
+        """
         return _returns(evidence).floors
 
-    # What it rests on: returns, and nothing that is assumed of the rows
+    # The basis of its bounds: returns, and no assumption about rows
 
     def is_refuted(self, evidence: Evidence) -> bool:
+        """Tell whether the returns of the baseline refute its margin.
+
+        Args:
+            evidence: the data so far.
+
+        Returns:
+            True from the refutation on.
+        """
         return evidence.trust.halted
 
     def doubts(self, evidence: Evidence) -> tuple[Doubt, ...]:
+        """List the reasons why the bounds are no guarantee.
+
+        Args:
+            evidence: the data so far.
+
+        Returns:
+            The reasons, each with a code; empty if the bounds are a guarantee.
+        """
         return trial_doubts_of(evidence.problem, evidence.trust)
 
     def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
+        """List the assumptions that the bounds rest on; none is about rows.
+
+        Args:
+            evidence: the data so far, of `Trial.evidence`.
+
+        Returns:
+            The assumptions, each with a code and a sentence.
+
+        Raises:
+            InvalidInput: the evidence keeps no returns.
+        """
         return trial_assumptions_of(evidence.problem, evidence.stated, self.number, _returns(evidence).logged)
 
     # As a document
 
     def to_parameters(self) -> dict[str, Any]:
-        """Its fields as JSON, for a record."""
+        """Return the fields as plain JSON values, for a record.
+
+        Returns:
+            `policy`, `rewards`, `number` and `target`.
+        """
         mixture = self.candidate
         return {
             "policy": {
@@ -196,7 +281,18 @@ class Trial(Method):
 
     @classmethod
     def from_parameters(cls, given: Mapping[str, Any], place: str) -> Trial:
-        """What `to_parameters` wrote, checked."""
+        """Read and check the fields that `to_parameters` wrote.
+
+        Args:
+            given: the JSON object.
+            place: its place in the document, for messages.
+
+        Returns:
+            The trial.
+
+        Raises:
+            InvalidInput: a field is of another kind or out of its range.
+        """
         policy, rewards, target = given["policy"], given["rewards"], given["target"]
         if not isinstance(policy, Mapping) or not {"weights", "policies"} == set(policy):
             raise InvalidInput(f'{place}.policy is {shown(policy)}; give {{"weights": [...], "policies": [...]}}')

@@ -1,4 +1,4 @@
-"""What a CMDP is: transition rows, constraints, policies and episodes (numpy only)."""
+"""CMDPs and their parts: transition rows, constraints, policies and episodes (numpy only)."""
 
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
 from safe2real.model.kernel import Kernel

@@ -98,7 +98,7 @@ _BROKEN = (
     TokenError,
 )
 
-Weigh = Callable[[str, int], None]  # (what, bytes): refuses what is too large
+Weigh = Callable[[str, int], None]  # (name, bytes): refuses an array that is too large
 
 
 def read_npy(path: Path, weigh: Weigh) -> NDArray[Any]:
@@ -173,7 +173,7 @@ def _numbers(what: str, array: NDArray[Any]) -> NDArray[Any]:
 
 @contextmanager
 def _whole(what: str, writer: str) -> Iterator[None]:
-    """Refuse what is cut short or damaged."""
+    """Refuse a file that is cut short or damaged."""
     try:
         yield
     except InvalidInput:
@@ -186,7 +186,7 @@ def _whole(what: str, writer: str) -> Iterator[None]:
 #
 # The arrays are members of their own, with all their bits; the words are a JSON text, the member `document`; the member
 # `digest` is the SHA-256 of all others. A file that was cut, changed or written by something else is refused. The digest
-# is no signature: whoever changes a file on purpose can compute it again. Reading runs no code, whatever the file says.
+# is no signature: a deliberate change of a file can come with a new digest. Reading runs no code, whatever the file says.
 
 DOCUMENT, DIGEST = "document", "digest"
 _KIND, _FORMAT, _VERSION = "safe2real", "format", "version"  # keys of the document
@@ -196,7 +196,7 @@ class Archive:
     """Named arrays and a document, on their way to a file or from one; every reading checks type and shape."""
 
     def __init__(self, kind: str, *, name: str = "the file") -> None:
-        """`kind` says what is kept, such as "plan"; `name` is what messages call the file."""
+        """`kind` is the kind of content, such as "plan"; messages call the file `name`."""
         self.kind, self.name = kind, name
         self.document: dict[str, Any] = {}
         self.arrays: dict[str, NDArray[Any]] = {}

@@ -63,7 +63,7 @@ class CMDP:
     K is the number of constraints. Both forms of constraint are kept as utility >= threshold: cost <= limit is the utility
     1 - cost with threshold H - limit. The first axis of `utilities` after K is 1 when none of them changes with the step.
 
-    H steps are summed. With `counts_end` the last of them only collects: what is paid in the state that an episode ends in.
+    H steps are summed. With `counts_end` the last of them only collects the payment of the state that an episode ends in.
     No action is carried out there and no transition follows, so an episode has `steps` = H - 1 actions, and rewards count
     for those alone.
     """
@@ -96,18 +96,21 @@ class CMDP:
         positions: ArrayLike | None = None,
         counts_end: bool = False,
     ) -> CMDP:
-        """Put a system together.
+        """Build a system from its parts.
 
         Args:
-            kernel: the rows.
-            horizon: actions of an episode.
+            kernel: the transition rows.
+            horizon: the number of actions in an episode.
             start: a state, or a distribution [S].
-            constraints: AtLeast or AtMost, one, several or none.
+            constraints: AtLeast or AtMost: one, several or none.
             state_names: [S] for messages, maps and pages.
             action_names: [A] likewise.
-            positions: [S, 2] column and row of each state on a map, NaN for one that lies nowhere.
-            counts_end: whether the state that the last action leads to is paid for too, by constraints that do not depend on
+            positions: [S, 2] column and row of each state on a map, NaN for a state without a place.
+            counts_end: whether the state after the last action is paid for too, by constraints that do not depend on
                 the action there: for costs that are paid on arrival, or a fall in the last step would cost nothing.
+
+        Returns:
+            The system.
 
         Raises:
             InvalidInput: a part does not fit the others, or is out of its range; with the place, the value and the fix.
@@ -119,7 +122,7 @@ class CMDP:
             raise InvalidInput(f"horizon is {horizon} but the kernel has rows for {kernel.horizon} steps; make them equal")
         if counts_end and kernel.horizon is not None:
             raise InvalidInput(
-                "counts_end is True and the rows change with the step; there are none for the end: give rows that do not"
+                "counts_end is True and the rows change with the step, so the end has no rows; give rows that do not change"
             )
         horizon += bool(counts_end)
         listed = [constraints] if isinstance(constraints, (AtLeast, AtMost)) else list(constraints or ())
@@ -200,12 +203,28 @@ class CMDP:
         return tuple(Wording(label, self.horizon, cost) for label, cost in zip(self.labels, self.costs, strict=True))
 
     def with_legend(self, legend: Legend) -> CMDP:
-        """The same system with other names of states and actions."""
+        """Return the same system with other names of states and actions.
+
+        Args:
+            legend: names for all S states and A actions.
+
+        Returns:
+            A new system that shares its arrays with this one.
+
+        Raises:
+            InvalidInput: the legend is for other sizes.
+        """
         legend.check_size(self.num_states, self.num_actions)
         return replace(self, legend=legend)
 
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
-        """Return the same system with other thresholds [K], e.g. tightened ones for planning.
+        """Return the same system with other thresholds, e.g. tightened ones for planning.
+
+        Args:
+            thresholds: [K] in [0, H].
+
+        Returns:
+            A new system that shares its rows with this one.
 
         Raises:
             InvalidInput: another number of thresholds, or one outside [0, H].
@@ -218,13 +237,26 @@ class CMDP:
         return replace(self, compiled_arrays=self.compiled_arrays._replace(thresholds=values))
 
     def with_constraints(self, count: int) -> CMDP:
-        """Return the same system with its first `count` constraints alone."""
+        """Return the same system with its first constraints alone.
+
+        Args:
+            count: how many constraints to keep.
+
+        Returns:
+            A new system that shares its rows with this one.
+        """
         start, utilities, thresholds = self.compiled_arrays
         kept = Arrays(start, utilities[:count], thresholds[:count])
         return replace(self, compiled_arrays=kept, names=self.names[:count], costs=self.costs[:count])
 
     def with_kernel(self, kernel: Kernel) -> CMDP:
         """Return the same task on other dynamics, e.g. the real system beside its simulator.
+
+        Args:
+            kernel: transition rows for the same S and A.
+
+        Returns:
+            A new system with the same constraints and start.
 
         Raises:
             InvalidInput: a kernel of other sizes, or of another number of steps.
@@ -239,7 +271,7 @@ class CMDP:
 
 
 def _check_end(utilities: Floats) -> None:
-    """[K, S, A] in the step that only collects."""
+    """Refuse utilities [K, S, A] of the step that only collects which depend on the action."""
     if (utilities != utilities[:, :, :1]).any():
         k, state, action = np.argwhere(utilities != utilities[:, :, :1])[0]
         raise InvalidInput(
@@ -284,10 +316,10 @@ def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
 
 
 def step_rewards(model: CMDP, name: str, values: ArrayLike, *, unit_interval: bool) -> Floats:
-    """What is paid in each step as [1 or H, S, A], an array of our own; a reward, or any utility that is no constraint.
+    """Return a reward, or a utility that is no constraint, for each step as a copy of shape [1 or H, S, A].
 
-    Where `model` counts the end, [S], [S, A] and [steps, S, A] are for the steps in which something is done: the end pays
-    nothing. [H, S, A] says what the end pays, too.
+    Where `model` counts the end, [S], [S, A] and [steps, S, A] are for the steps with an action: the end pays 0. [H, S, A]
+    includes the end.
     """
     horizon, states, actions = model.shape
     sizes: dict[str, Any] = {"num_states": states, "num_actions": actions, "unit_interval": unit_interval}

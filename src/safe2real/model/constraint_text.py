@@ -15,12 +15,12 @@ _RELATIVE, _ABSOLUTE = 1e-13, ROUNDING  # what float rounding may have added, no
 
 
 def rounded_down(limit: float, decimals: int | None = None) -> str:
-    """An upper limit in six digits, or with so many decimals; what is shown is at or below it."""
+    """Format an upper limit in six digits, or with `decimals`, rounded down: the printed value satisfies the limit."""
     return _rounded(limit, decimals, ROUND_FLOOR, 1.0)
 
 
 def rounded_up(limit: float, decimals: int | None = None) -> str:
-    """A lower limit in six digits, or with so many decimals; what is shown is at or above it."""
+    """Format a lower limit in six digits, or with `decimals`, rounded up: the printed value satisfies the limit."""
     return _rounded(limit, decimals, ROUND_CEILING, -1.0)
 
 
@@ -43,7 +43,7 @@ def roughly(number: float, thing: str = "") -> str:
 
     Args:
         number: finite and not negative.
-        thing: what is forecast, in the singular; empty for the number alone.
+        thing: the noun of the forecast, in the singular; empty for the number alone.
     """
     whole = math.ceil(number - _ABSOLUTE - _RELATIVE * abs(number))
     rounded = int(Context(2, ROUND_CEILING).create_decimal(whole))
@@ -71,7 +71,7 @@ class Wording:
         ('expected falls <= 2', 'expected falls <= 1.75')
     """
 
-    label: str  # what it is called
+    label: str  # its name
     horizon: float  # of a cost: what its utility adds up to where it costs nothing
     is_cost: bool  # written as cost <= limit; otherwise as utility >= threshold
 
@@ -81,7 +81,7 @@ class Wording:
 
     @property
     def bound_word(self) -> str:
-        """What its number is called: a limit or a threshold."""
+        """The word for its number: limit or threshold."""
         return "limit" if self.is_cost else "threshold"
 
     @property
@@ -90,7 +90,7 @@ class Wording:
 
     @property
     def loosen(self) -> str:
-        """What to do with its number so that more policies keep it."""
+        """The change of its number that makes the constraint easier to satisfy."""
         return "raise the limit" if self.is_cost else "lower the threshold"
 
     def number(self, value: float) -> float:
@@ -99,15 +99,15 @@ class Wording:
         return (0.0 if -ROUNDING < cost < 0.0 else cost) if self.is_cost else float(value)
 
     def requirement(self, threshold: float) -> str:
-        """What is asked for."""
+        """Return the constraint as text: quantity, relation and number."""
         return f"{self.quantity} {self.relation} {self.number(threshold):.6g}"
 
     def bound(self, threshold: float) -> str:
-        """Its number with what that is called."""
+        """Return its number after the word for it."""
         return f"{self.bound_word} {self.number(threshold):.6g}"
 
     def proved(self, low: float) -> str:
-        """What a lower bound on V_c says; what is shown is never better than what is proved, but for rounding of floats."""
+        """Return a lower bound on V_c as text, rounded conservatively."""
         number = round(self.number(low), 9)
         return f"{self.quantity} {self.relation} {rounded_up(number) if self.is_cost else rounded_down(number)}"
 
@@ -123,11 +123,11 @@ class Wording:
         return f"{abs(slack):.4g} {good if slack >= 0.0 else bad} the {self.bound(threshold)}"
 
     def margin(self, xi: float) -> str:
-        """What a margin of `xi` means of the trusted policy."""
+        """Say in words what margin `xi` claims about the baseline."""
         side = "below its limit" if self.is_cost else "above its threshold"
         return f"{self.quantity} is at least {xi:g} {side}"
 
 
 def bound_words(wordings: Iterable[Wording]) -> str:
-    """What the numbers of several constraints are called."""
+    """Return the words for the numbers of several constraints."""
     return " or ".join(sorted({words.bound_word for words in wordings}))

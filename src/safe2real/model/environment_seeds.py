@@ -21,7 +21,7 @@ _BELOW = 2**31
 
 
 def entropy_of(seed: int | None, name: str = "seed") -> int:
-    """Return `seed`, or a number of 48 bits drawn from the operating system if it is None."""
+    """Return `seed`, or a number of 48 bits drawn from the operating system without one."""
     return secrets.randbits(48) if seed is None else seed_number(name, seed)
 
 

@@ -2,7 +2,7 @@
 
 Rows are numbered (s * A + a) for stationary dynamics and ((h * S + s) * A + a) for dynamics that change with the step.
 Row i owns the stored transitions begin[i] .. begin[i] + length[i] - 1. A row of length 0 is uniform over all
-states: the empirical model of a pair nobody has visited (paper, eq. def-hat-P-real) is never written out.
+states: the empirical model of an unvisited pair (paper, eq. def-hat-P-real) is never written out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AT_ONCE = 2**22  # transitions that are compared at once
 
 
 def distances(one: Kernel, other: Kernel) -> Floats:
-    """[R] total variation distance of every row to the same row of another kernel of the same shape."""
+    """Return the total variation distance [R] of every row to the same row of another kernel of the same shape."""
     result, states = np.empty(one.num_rows), one.num_states
     written = np.zeros(one.num_rows, dtype=np.int64)  # transitions of both up to a row, uniform rows written out
     for kernel in (one, other):
@@ -151,6 +151,9 @@ class Kernel:
         Args:
             possible: booleans [S, A, S], or [H, S, A, S], of which every row allows at least one state.
 
+        Returns:
+            The kernel.
+
         Raises:
             InvalidInput: another shape or type, or a row that allows no state.
         """
@@ -171,6 +174,9 @@ class Kernel:
             matrix: a `scipy.sparse` matrix [S * A, S], or [H * S * A, S] with a `horizon`; rows ordered (h, s, a).
             num_actions: A.
             horizon: H, for dynamics that change with the step.
+
+        Returns:
+            The kernel.
 
         Raises:
             InvalidInput: another shape, or a row that is no distribution.
@@ -210,6 +216,9 @@ class Kernel:
             num_actions: A.
             steps: [N] from 0 to H - 1, together with `horizon`, for dynamics that change with the step.
             horizon: H.
+
+        Returns:
+            The kernel.
 
         Raises:
             InvalidInput: lists of different lengths, a number out of range, or a row that is no distribution.
@@ -309,7 +318,13 @@ class Kernel:
         return cls(int(num_states), int(num_actions), horizon, stored)
 
     def repeated(self, horizon: int) -> Kernel:
-        """Return the same dynamics with rows for each of `horizon` steps; the stored transitions are shared.
+        """Return the same dynamics with rows for each step; the stored transitions are shared.
+
+        Args:
+            horizon: H, at least 1.
+
+        Returns:
+            A kernel with rows [H, S, A].
 
         Raises:
             InvalidInput: the rows change with the step already.
@@ -324,7 +339,14 @@ class Kernel:
         return replace(self, horizon=steps, compiled_rows=self.compiled_rows._replace(begin=begin, length=length))
 
     def row(self, index: int) -> tuple[Indices, Floats]:
-        """Successors and probabilities of one row; a uniform row is written out."""
+        """Return successors and probabilities of one row; a uniform row is written out.
+
+        Args:
+            index: of the row, from 0 to R - 1.
+
+        Returns:
+            (successors [n], probabilities [n]).
+        """
         first, count = int(self.compiled_rows.begin[index]), int(self.compiled_rows.length[index])
         if count == 0:
             return np.arange(self.num_states, dtype=np.uint32), np.full(self.num_states, 1.0 / self.num_states)
@@ -332,7 +354,13 @@ class Kernel:
         return frozen(self.compiled_rows.successor[stored]), frozen(self.compiled_rows.probability[stored])
 
     def distances_to(self, other: Kernel) -> Floats:
-        """Return the total variation distance of every row to the same row of `other`: [S, A], or [H, S, A].
+        """Return the total variation distance of every row to the same row of another kernel.
+
+        Args:
+            other: a kernel of the same shape.
+
+        Returns:
+            [S, A], or [H, S, A], in [0, 1].
 
         Raises:
             InvalidInput: a kernel of another shape.
@@ -344,7 +372,11 @@ class Kernel:
         return frozen(distances(self, other).reshape(self.shape))
 
     def transitions(self, first: int = 0, last: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """List the transitions of all rows, or of those from `first` to before `last`; uniform rows are written out.
+        """List the transitions of all rows, or of a range of them; uniform rows are written out.
+
+        Args:
+            first: the first row.
+            last: the row after the last one; None for all that follow.
 
         Returns:
             (rows [N], successors [N], probabilities [N]) in the order of rows.
@@ -361,14 +393,26 @@ class Kernel:
         return rows + first, successors, probabilities
 
     def to_dense(self) -> Floats:
-        """The array [S, A, S] or [H, S, A, S]; meant for small systems and for tests."""
+        """Write out the transition probabilities as a dense array; meant for small systems and for tests.
+
+        Returns:
+            [S, A, S], or [H, S, A, S].
+        """
         dense = np.zeros((self.num_rows, self.num_states))
         rows, successors, probabilities = self.transitions()
         dense[rows, successors] = probabilities
         return dense.reshape((*self.shape, self.num_states))
 
     def push(self, step: int, mass: Floats) -> Floats:
-        """Return where probability mass [S, A] at `step` (from 0) goes: the state distribution [S] one step later."""
+        """Move probability mass over state-action pairs one step on.
+
+        Args:
+            step: from 0; it matters only if the rows change with the step.
+            mass: [S, A] at that step.
+
+        Returns:
+            [S] the mass of each state one step later.
+        """
         first = step * self.rows_per_step
         here = slice(first, first + self.num_states * self.num_actions)
         begin, length = self.compiled_rows.begin[here], self.compiled_rows.length[here]

@@ -48,22 +48,22 @@ class Legend:
         return bool(self.states or self.actions or self.positions is not None)
 
     def state(self, number: int) -> str:
-        """What a state is called."""
+        """Return the name of a state."""
         return self.states[number] if self.states else f"state {number}"
 
     def action(self, number: int) -> str:
-        """What an action is called."""
+        """Return the name of an action."""
         return self.actions[number] if self.actions else f"action {number}"
 
     def row(self, state: int, action: int) -> str:
-        """What a pair of both is called."""
+        """Return the name of a state-action pair."""
         return f"{self.action(action)} in {self.state(state)}"
 
     def check_size(self, num_states: int, num_actions: int) -> None:
         """Refuse names or positions of another system.
 
         Raises:
-            InvalidInput: with what has which size.
+            InvalidInput: the sizes differ; with both sizes.
         """
         pairs = (("state_names", self.states, num_states, "states"), ("action_names", self.actions, num_actions, "actions"))
         for what, names, size, things in pairs:
@@ -75,7 +75,7 @@ class Legend:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; what is left out is not there."""
+        """Return the names and positions that are given, as plain JSON values."""
         document: dict[str, Any] = {}
         if self.states:
             document["states"] = list(self.states)
@@ -89,7 +89,7 @@ class Legend:
 
 
 def legend_from_json(value: Any) -> Legend:
-    """Read what `Legend.to_json` writes, or somebody by hand."""
+    """Read a legend written by `Legend.to_json` or by hand."""
     if isinstance(value, Legend):
         return value
     given = check_keys(value, "legend", required=(), optional=("states", "actions", "positions", "nowhere"))

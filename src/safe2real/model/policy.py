@@ -1,6 +1,6 @@
-"""What is deployed: Markov policies, and mixtures of them drawn once per episode.
+"""Policies: Markov policies, and mixtures of them drawn once per episode.
 
-Values are linear in the weights of a `Mixture` under every kernel, which is what the safety argument rests on. Averaging
+Values are linear in the weights of a `Mixture` under every kernel, and the safety argument rests on that. Averaging
 the action probabilities of two policies is something else and is never done here.
 """
 
@@ -64,6 +64,9 @@ class MarkovPolicy:
             probabilities: [H, S, A], or [S, A] that are the same in each of `horizon` steps; they sum to 1 over actions.
             horizon: H, needed for [S, A].
 
+        Returns:
+            The policy.
+
         Raises:
             InvalidInput: another shape, or probabilities that do not sum to 1.
         """
@@ -84,6 +87,9 @@ class MarkovPolicy:
             num_actions: A.
             horizon: H, needed for [S].
 
+        Returns:
+            The policy.
+
         Raises:
             InvalidInput: another shape, or an action out of range.
         """
@@ -100,13 +106,35 @@ class MarkovPolicy:
 
     @classmethod
     def proportional(cls, weights: Floats) -> MarkovPolicy:
-        """Build a policy that acts in proportion to `weights` [H, S, A] >= 0, uniformly where all of a state's are 0."""
+        """Build a policy that acts in proportion to weights.
+
+        Args:
+            weights: [H, S, A], at least 0; a state whose weights are all 0 gets the uniform distribution.
+
+        Returns:
+            The policy.
+
+        Raises:
+            InvalidInput: a weight is negative or not finite.
+        """
         totals = weights.sum(axis=2, keepdims=True)
         return cls.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), 1.0 / weights.shape[2]))
 
     @classmethod
     def uniform(cls, *, horizon: int, num_states: int, num_actions: int) -> MarkovPolicy:
-        """Build the policy of shape (horizon, num_states, num_actions) that takes every action equally likely."""
+        """Build the policy that takes every action with the same probability.
+
+        Args:
+            horizon: H.
+            num_states: S.
+            num_actions: A.
+
+        Returns:
+            The policy.
+
+        Raises:
+            InvalidInput: a size is no whole number of at least 1.
+        """
         shape = (
             positive_integer("horizon", horizon),
             positive_integer("num_states", num_states),
@@ -127,13 +155,33 @@ class MarkovPolicy:
         return frozen((self.actions[..., None] == np.arange(self.num_actions)).astype(np.float64))  # type: ignore[index]
 
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
-        """Draw the action at `step` (from 0) in `state`; a deterministic policy leaves `rng` as it is."""
+        """Draw an action; a deterministic policy does not use `rng`.
+
+        Args:
+            step: from 0 to H - 1.
+            state: from 0 to S - 1.
+            rng: the source of randomness.
+
+        Returns:
+            The action, from 0 to A - 1.
+        """
         if self.actions is not None:
             return int(self.actions[step, state])
         return int(rng.choice(self.num_actions, p=self.table[step, state]))  # type: ignore[index]
 
     def agent(self, seed: int = 0, *, system: Translated | None = None) -> Agent:
-        """What acts by this policy; see `Mixture.agent`."""
+        """Return an agent that acts by this policy; see `Mixture.agent`.
+
+        Args:
+            seed: of the agent's random numbers.
+            system: whose environment it acts in; None for the model's own numbers.
+
+        Returns:
+            The agent.
+
+        Raises:
+            InvalidInput: `system` is no system, or the policy does not fit it.
+        """
         return Agent(self, seed=seed, system=system)
 
 
@@ -158,14 +206,17 @@ class Mixture:
 
     @classmethod
     def of(cls, weights: ArrayLike, policies: Sequence[MarkovPolicy]) -> Mixture:
-        """Mix policies.
+        """Mix policies by weights; values are linear in the weights.
 
         Args:
             weights: [n] that sum to 1; policies of weight 0 are left out.
             policies: n, all of one shape (H, S, A).
 
+        Returns:
+            The mixture.
+
         Raises:
-            InvalidInput: no weights of a distribution, or policies of different shapes.
+            InvalidInput: weights that are no distribution, or policies of different shapes.
         """
         share = finite_floats("weights", weights)
         if share.ndim != 1 or len(share) != len(policies) or not len(policies):
@@ -184,22 +235,48 @@ class Mixture:
         return self.policies[0].shape
 
     def draw(self, rng: np.random.Generator) -> MarkovPolicy:
-        """Draw the policy of one episode, by its weight."""
+        """Draw the policy of one episode, by its weight.
+
+        Args:
+            rng: the source of randomness.
+
+        Returns:
+            One of `policies`.
+        """
         return self.policies[int(rng.choice(len(self.policies), p=self.weights / self.weights.sum()))]
 
     def agent(self, seed: int = 0, *, system: Translated | None = None) -> Agent:
-        """What acts by this mixture, one call for each step: `agent.reset()`, then `agent(observation)` -> action.
+        """Return an agent that acts by this mixture: `agent.reset()`, then `agent(observation)` for the action of each step.
 
-        With a `system` observations and actions are its environment's own, otherwise the model's numbers. The policy of an
-        episode is drawn at `reset`, by (seed, number of the episode).
+        With a `system` observations and actions are its environment's own, otherwise the model's numbers. `reset` draws the
+        policy of an episode by (seed, number of the episode).
+
+        Args:
+            seed: of the agent's random numbers.
+            system: whose environment it acts in; None for the model's own numbers.
+
+        Returns:
+            The agent.
+
+        Raises:
+            InvalidInput: `system` is no system, or the mixture does not fit it.
         """
         return Agent(self, seed=seed, system=system)
 
     def to_markov(self, model: CMDP) -> MarkovPolicy:
-        """The single Markov policy with the same occupancy measure, hence the same values, under `model`.
+        """Return the single Markov policy with the same occupancy measure, hence the same values, under a model.
 
         Under any other kernel its values may differ from the mixture's: certificates speak of the mixture. In states that
         `model` cannot reach it acts as the heaviest component does.
+
+        Args:
+            model: a system of the mixture's shape (H, S, A).
+
+        Returns:
+            The policy.
+
+        Raises:
+            InvalidInput: the mixture was made for another system.
         """
         whole = fitted(self, model)
         components = [policy.probabilities for policy in whole.policies]
@@ -220,7 +297,7 @@ class Mixture:
 
 
 Policy = MarkovPolicy | Mixture
-"""What can be deployed and evaluated."""
+"""The policies that can be deployed and evaluated."""
 _AnyPolicy = TypeVar("_AnyPolicy", MarkovPolicy, Mixture, Policy)
 
 
@@ -243,7 +320,7 @@ def fitted(policy: _AnyPolicy, model: CMDP, name: str = "policy") -> _AnyPolicy:
 
 
 def carried_out(policy: _AnyPolicy, model: CMDP) -> _AnyPolicy:
-    """The policy without the step in which nothing is done, if `model` has one: what is handed out to be run."""
+    """Return the policy as handed out: without the step that only collects, if `model` has one."""
     if not model.counts_end or policy.shape[0] != model.horizon:
         return policy
     return _changed(policy, lambda table: table[:-1])
@@ -267,7 +344,7 @@ def _changed(policy: _AnyPolicy, change: Callable[[Any], Any]) -> _AnyPolicy:
 
 
 class Translation(Protocol):
-    """How what an environment shows and takes is a state and an action of a model."""
+    """The map between an environment's observations and actions and the states and actions of a model."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -279,11 +356,11 @@ class Translation(Protocol):
     def follow(self, state: int, action: int, observation: Any, reward: float | None, cost: float | None) -> int:
         """The state that `action` has led to from `state`, where the episode goes on.
 
-        `reward` and `cost` are those of the step, None where nobody says.
+        `reward` and `cost` are those of the step, None if unknown.
         """
 
     def action_of(self, action: int) -> Any:
-        """What the environment is given for an action."""
+        """The environment's own form of an action."""
 
 
 class OwnNumbers:
@@ -319,7 +396,7 @@ class Translated(Protocol):
 
     @property
     def model(self) -> CMDP:
-        """What it is."""
+        """The system's model."""
 
 
 class Agent:
@@ -341,7 +418,7 @@ class Agent:
             system: whose environment it acts in; without one observations and actions are the model's own numbers.
 
         Raises:
-            InvalidInput: the policy is none, or made for another system.
+            InvalidInput: `policy` is no policy, or is made for another system.
         """
         self.mixture = mixture_of(policy)
         self.seed = seed_number("seed", seed)
@@ -365,7 +442,14 @@ class Agent:
         return f"Agent({horizon} steps, {states} states, {actions} actions, seed {self.seed}, {where})"
 
     def reset(self, episode: int | None = None) -> None:
-        """Begin the next episode, or that of this number: one policy of the mixture is drawn for all of it."""
+        """Begin the next episode and draw the policy that the agent follows in it.
+
+        Args:
+            episode: its number, from 0; None for the one after the last.
+
+        Raises:
+            InvalidInput: the number is not a whole number of at least 0.
+        """
         if episode is not None and (not is_whole(episode) or episode < 0):
             raise InvalidInput(f"episode is {shown(episode)}; give a whole number from 0 on, or nothing for the next one")
         self.episode = self.episode + 1 if episode is None else int(episode)
@@ -374,10 +458,10 @@ class Agent:
         self.step, self.state, self.action = 0, None, None
 
     def __call__(self, observation: Any, *, reward: float | None = None, cost: float | None = None) -> Any:
-        """What to do now.
+        """Return the action for an observation.
 
         Args:
-            observation: what the environment shows.
+            observation: of the environment.
             reward: of the step that led here; needed only where a state can be entered at several costs, which depend on it.
             cost: of the step that led here, instead, where the environment says it (`info["cost"]`).
 
@@ -386,7 +470,7 @@ class Agent:
 
         Raises:
             OutOfOrder: before the first `reset`, and after the last step of the horizon.
-            OutsideModel: the environment is where the model has no state; nothing is certified of what follows.
+            OutsideModel: the environment is in a place that the model lacks; from here on nothing is certified.
         """
         if self.policy is None:
             raise OutOfOrder("the agent has not begun an episode; call agent.reset() first, once for every episode")

@@ -1,4 +1,4 @@
-"""Arrays and policies as JSON and back, exactly: what is stored is readable in any language, and nothing is pickled.
+"""Arrays and policies as JSON and back, exactly: any language can read the documents, and nothing is pickled.
 
 An array is a nested list, or packed: {"dtype": "<f8", "shape": [25, 4], "zlib": "<base64 of the compressed bytes>"}. Both
 are read everywhere; large arrays are written packed. JSON keeps a double exactly.
@@ -146,7 +146,7 @@ def check_unpacked(document: Any, name: str) -> None:
 
 
 def _claimed(value: Mapping[str, Any]) -> int:
-    """Bytes that a packed array says it has; 0 for what is none, which its reader will refuse."""
+    """Return the bytes that a packed array claims; 0 for a value that is no array, which its reader will refuse."""
     shape, dtype = value.get("shape"), value.get("dtype")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or dtype not in _DTYPES:
         return 0
@@ -168,7 +168,7 @@ def numbers_from_json(value: Any, name: str) -> NDArray[Any]:
 
 @contextmanager
 def within(name: str) -> Iterator[None]:
-    """Say of what is refused here that it is part of `name`."""
+    """Prefix the messages of input that is refused in this block with `name`."""
     try:
         yield
     except InvalidInput as error:
@@ -232,7 +232,7 @@ def _is_for_every_step(array: NDArray[Any], ndim: int, name: str, num_states: in
 
 
 def policy_to_bytes(policy: MarkovPolicy) -> bytes:
-    """What is stored once for each policy, under the digest of these bytes."""
+    """Return the bytes of a policy, which are stored once, under their digest."""
     return to_text(policy_to_json(policy)).encode()
 
 
@@ -292,7 +292,7 @@ def named_from_json(
 ) -> _Named | None:
     """The radius or method that `value` names; None where nothing of that name is known.
 
-    What is left out and has a default has that; records, which are written here, leave nothing out.
+    A parameter that is left out takes its default; records name every parameter.
 
     Raises:
         InvalidInput: if a parameter is missing, or not one.

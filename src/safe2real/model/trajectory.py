@@ -51,16 +51,19 @@ class Trajectory:
         partial: bool = False,
         any_start: bool = False,
     ) -> Trajectory:
-        """Build an episode of a system. Any transition will do: the real system need not agree with `model`.
+        """Build an episode of a system; its transitions may differ from those of `model`.
 
         Args:
-            model: whose states, actions, start and horizon it has.
+            model: the system with its states, actions, start and horizon.
             states: [n + 1] visited, n = model.steps.
             actions: [n] taken.
             labels: [n] of the noise that was drawn, for problems whose ties say that it is reported.
-            seed: with which the environment was reset, where it is known.
-            partial: whether the first n >= 1 steps of an episode that was cut short will do.
-            any_start: whether an episode will do that began where those of `model` never do; the caller deals with it.
+            seed: the environment's seed at the reset, where it is known.
+            partial: whether to accept the first n >= 1 steps of an episode that was cut short.
+            any_start: whether to accept an episode that began where those of `model` never do; the caller deals with it.
+
+        Returns:
+            The episode.
 
         Raises:
             InvalidInput: lengths, ranges or the first state do not fit the system.
@@ -77,7 +80,7 @@ class Trajectory:
             )
             short = not partial and chosen.size < horizon
             cure = (
-                ". If it was cut short, tell what was seen of it with partial=True (--partial on the command line), and do "
+                ". If it was cut short, tell the steps seen with partial=True (--partial on the command line), and do "
                 "not fill it up. One that the system itself ended goes on in its absorbing state, see FiniteSystem.as_env"
             )
             cure = cure if short else ""
@@ -177,7 +180,7 @@ def _can_act(policy: MarkovPolicy, steps: NDArray[Any], states: Indices, actions
 
 
 def utilities_along(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Floats:
-    """[K, n] what each step of an episode of n actions is worth to each constraint; the sums are its returns.
+    """Return the utility of each step of an episode of n actions for each constraint, [K, n]; the sums are its returns.
 
     [K, n + 1] for a whole episode of a system that counts the end.
     """

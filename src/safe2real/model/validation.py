@@ -21,7 +21,7 @@ Indices = NDArray[np.uint32]
 ROUNDING = 1e-9
 """Room for float rounding: by what two computed values, sums or probabilities may differ that mean the same number."""
 ROW_SUM_TOLERANCE = ROUNDING
-ROUNDING_OF_SUMS = 1e-12  # rows closer to 1 are kept bit for bit, so that what is stored and read again stays the same
+ROUNDING_OF_SUMS = 1e-12  # rows closer to 1 are kept bit for bit, so that values stay the same when stored and read again
 
 _LONGEST_SHOWN = 60
 _BRIEF = reprlib.Repr()
@@ -50,7 +50,7 @@ def entry_at(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], form: str
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of our own, contiguous and shown read only, so that what was validated stays valid."""
+    """Return a contiguous read-only view, so that a validated array stays valid."""
     result = np.ascontiguousarray(array).view()
     result.setflags(write=False)
     return result
@@ -62,7 +62,7 @@ def own(given: Any) -> Any:
 
 
 def bare(array: NDArray[Any]) -> NDArray[Any]:
-    """What compiled code is given for an array: the one that `frozen` shows, or a copy where there is none of that shape.
+    """Return the writable array behind a `frozen` one for compiled code, or a copy if it has another shape or type.
 
     A read-only array is another type to numba, for which everything would be compiled once more.
     """
@@ -75,7 +75,7 @@ def bare(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether this is a whole number; a boolean is none."""
+    """Return whether a value is a whole number, not a boolean."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
@@ -155,7 +155,7 @@ def step_utilities(
 ) -> Floats:
     """A utility, cost or reward as [1, S, A] (the same at every step) or [H, S, A], an array of our own.
 
-    One number for each state [S] is the same for all actions. `bound` is what a constraint calls its number, for messages.
+    One number for each state [S] is the same for all actions. `bound` is a constraint's word for its number, for messages.
     """
     array = finite_floats(name, value)
     stationary, per_step = (num_states, num_actions), (horizon, num_states, num_actions)
@@ -169,9 +169,9 @@ def step_utilities(
     if unit_interval:
         outside = (array < 0.0) | (array > 1.0)
         if outside.any():
-            shift = "add to all of them what makes the smallest 0, " if array[outside][0] < 0.0 else ""
+            shift = "subtract the smallest from all of them, " if array[outside][0] < 0.0 else ""
             what = {"limit": "costs", "threshold": "utilities"}.get(bound, "rewards")
-            likewise = f", and change the {bound} likewise" if bound else ", which does not change what is best"
+            likewise = f", and change the {bound} likewise" if bound else ", which leaves the best policies the best"
             raise InvalidInput(
                 f"{entry_at(name, array, outside, 'g')}; {what} lie in [0, 1]: {shift}divide by their largest value"
                 f"{likewise}"
@@ -192,7 +192,7 @@ def distributions(name: str, value: ArrayLike) -> Floats:
     if wrong.any():
         index = np.argwhere(wrong)[0]
         raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
-    # Rows that are right to rounding stay as they are: what is read back is then what was written, bit for bit.
+    # Rows that are right to rounding stay as they are, so that a stored row is read back bit for bit.
     loose = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
     return np.where(loose[..., None], array / totals[..., None], array) if loose.any() else array
 
@@ -249,7 +249,7 @@ def unit_number(name: str, value: float) -> float:
 # How much one input may ask for, said before memory is taken for it: one limit in bytes, one in deployments.
 #
 # A few bytes can describe an array that fills any machine: a compressed run of zeros, a shape in a header, a horizon.
-# Sizes are computed from what is claimed and compared with the limit first. A user who needs more says so in the
+# Sizes are computed from the claims and compared with the limit first. A user who needs more says so in the
 # environment.
 
 BYTES = "SAFE2REAL_MAX_BYTES"
@@ -279,7 +279,7 @@ def ask_limit() -> int:
 
 
 def check_bytes(what: str, size: int, cure: str = "") -> None:
-    """Refuse what would take more than the limit; `what` names it, `cure` says what else to do than to raise the limit."""
+    """Refuse an input that would take more bytes than the limit; `what` names it, `cure` is a fix besides a larger limit."""
     limit = byte_limit()
     if size > limit:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What is given and assumed; frozen, and what a campaign stores."""
+"""The fixed inputs and assumptions of a run, as a campaign stores them."""
 
 from safe2real.problem.problem import Problem, RowAccuracy
 from safe2real.problem.settings import Settings

@@ -1,4 +1,4 @@
-"""What Theorem 1 of the paper promises, when it applies, and which settings would mend a condition that fails.
+"""The conditions of Theorem 1 of the paper, its claims, and the settings that would mend a failing condition.
 
 With horizon H, margin xi, gaps eps_s (calibrated) <= sigma_s (mismatch) and probability of failure delta, a run that stops
 at the tolerance tau = xi eps / (4 H) + H^3 eps_s is safe throughout, ends within the paper's bounds, and leaves a model that
@@ -36,7 +36,7 @@ class Change:
 
     @property
     def only_if_true(self) -> bool:
-        """Whether the setting is a claim about the real system, which must not be chosen for what it would mend."""
+        """Whether the setting is a claim about the real system, which must not be chosen to mend a condition."""
         return self.name in _CLAIMS
 
     def to_document(self) -> dict[str, object]:
@@ -167,7 +167,7 @@ def check_conditions(
     tolerance: float | None = None,
     largest_margin: float | None = None,
 ) -> Conditions:
-    """Return every condition of Theorem 1 with its numbers and its fix; only what is no number is refused.
+    """Return every condition of Theorem 1 with its numbers and its fix; refuse only arguments that are no numbers.
 
     The conditions are not independent: for the theorem's own tolerance, epsilon <= H - 4 H^4 eps_s / xi and tau <= xi / 4
     say the same, and both fail with eps_s > xi / (4 H^3). At eps_s = xi / (4 H^3) itself, which the theorem admits, no
@@ -314,7 +314,7 @@ def _tolerance_at_most_margin(tolerance: float, margin: float, room: float, chos
 def _tolerance_above_residual(
     tolerance: float, small: float, margin: float, horizon: int, room: float, cap: float, chosen: bool
 ) -> Condition:
-    # the proof takes the simulator's residual, H^3 eps_s, off the certificate: what is left is the progress of an episode
+    # the proof takes the simulator's residual, H^3 eps_s, off the certificate; the rest is the progress of an episode
     residual, most = horizon**3 * max(small, 0.0), margin / 4
     changes: tuple[Change, ...] = ()
     cure = "" if chosen else "it follows from margin and epsilon: mend those conditions"

@@ -47,7 +47,7 @@ OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
 _NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
-METHOD = "algorithm"  # what is deployed is beside the problem, in the same document: `methods.document` reads it
+METHOD = "algorithm"  # the method stands in the same document; `methods.document` reads it
 _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
 
@@ -103,13 +103,13 @@ def settings_to_json(settings: Settings) -> dict[str, Any]:
 
 
 def without_words(document: dict[str, Any]) -> dict[str, Any]:
-    """What is computed with: documents that differ in names, or in how a constraint is worded, are about the same."""
+    """Return the document without names and wordings of constraints, which do not affect any computed number."""
     listed = [{key: one for key, one in each.items() if key != "is_cost"} for each in document.get("constraints", [])]
     return {key: value for key, value in document.items() if key not in ("legend", "constraints")} | {"constraints": listed}
 
 
 def from_document(document: Any, extensions: Extensions = ()) -> Problem:
-    """Read what `to_document` writes, or somebody by hand; the result is a valid problem."""
+    """Read a document written by `to_document` or by hand; the result is a valid problem."""
     check_no_method(document)
     given = check_keys(document, "the specification", required=REQUIRED, optional=OPTIONAL)
     check_unpacked(given, "the specification")
@@ -142,7 +142,7 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
 
 
 def check_no_method(document: Any) -> None:
-    """Say where the method belongs, to whoever gives it a table of its own."""
+    """Refuse a method outside the settings, and say where it belongs."""
     for key in ("method", METHOD):
         if isinstance(document, dict) and key in document:
             raise InvalidInput(
@@ -248,7 +248,7 @@ def _radius_from_json(value: Any, extensions: Extensions) -> Radius:
 
 
 def refinements_from_json(value: Any) -> tuple[Refinement, ...]:
-    """What a document lists; documents from before there were any list none, and mean none."""
+    """Read the refinements that a document lists."""
     if not isinstance(value, list | tuple):
         raise InvalidInput(f"settings.refinements is {shown(value)}; give a list, [] for none")
     found = []

@@ -1,4 +1,4 @@
-"""What is given and assumed: simulator, constraints, trusted policy, margins, gaps, the probability of failure.
+"""The fixed inputs and assumptions: simulator, constraints, trusted policy, margins, gaps, probability of failure.
 
 A problem is frozen, and one JSON document: all processes that decode the same text compute with the same bits.
 """
@@ -34,7 +34,7 @@ from safe2real.problem.ties import Ties, check_copies, laws_of
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowAccuracy:
-    """How far the rows of an estimated simulator can be from those they stand for: what a `Problem` must know."""
+    """How far the rows of an estimated simulator can be from the rows that they estimate."""
 
     accuracy: Floats  # [S, A] TV distance, all rows at once with probability 1 - delta; 1 unvisited, 0 known
     visits: NDArray[np.int64]  # [S, A] samples behind each row
@@ -56,17 +56,17 @@ class RowAccuracy:
 
     @property
     def worst(self) -> float:
-        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
+        """The worst accuracy of a visited row; to reuse them all, `calibrated_gap` must be at least this."""
         return float(self.accuracy[self.visits > 0].max(initial=0.0))
 
     @property
     def unvisited(self) -> NDArray[np.bool_]:
-        """[S, A] rows that nothing was seen of."""
+        """[S, A] the rows without a visit."""
         return np.asarray((self.visits == 0) & (self.accuracy > 0.0), dtype=np.bool_)
 
 
 def check_estimated(rows: RowAccuracy, kernel: Kernel) -> None:
-    """Refuse the accuracy of another simulator's rows."""
+    """Refuse the row accuracy of another simulator."""
     if not isinstance(rows, RowAccuracy):
         raise InvalidInput(f"estimated is a {type(rows).__name__}; give the row_accuracy of an estimated model")
     shape = (kernel.num_states, kernel.num_actions)
@@ -76,16 +76,16 @@ def check_estimated(rows: RowAccuracy, kernel: Kernel) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Problem:
-    """What is known before anything real is touched, and what is taken on trust.
+    """The knowledge and the assumptions before the first real episode.
 
     `simulator` carries the constraints, `baseline` is the trusted policy, `known` marks rows that are exact. `support` is a
     kernel of the simulator's shape whose successors are the ones that the real system can have (its probabilities do not
     matter): declare it where you know it, e.g. the neighbours of a cell, and radii shrink. `estimated` is how far the rows
     of a simulator that was estimated can be off (`EstimatedModel.row_accuracy`): its probability of failure adds to delta.
-    `within` [S, A] (or [H, S, A]) says of rows how far off the real system they are at most, in TV distance, 1 where nothing
-    is known: such rows need no separation, their sets are the smaller of that ball and the one around what was seen.
-    `ties` says which rows behave alike: structure that people know (docs/structure.md). `copies` [S] names for every state
-    the one whose rows it has by construction, as `FiniteSystem.copies` does: what is seen of one is seen of all.
+    `within` [S, A] (or [H, S, A]) bounds the TV distance of rows to the real ones, 1 where it is unknown: such rows need no
+    separation, their sets are the smaller of that ball and the one around the observations. `ties` says which rows behave
+    alike, as the user knows (docs/structure.md). `copies` [S] names for every state the state whose rows it has by
+    construction, as `FiniteSystem.copies` does: an observation of one counts for all.
 
     All of it is checked here and nowhere else, and arrays are copied. Whether the baseline has its margin on the simulator
     itself is another question: `refuse_lost_margin`.
@@ -143,29 +143,45 @@ class Problem:
         return f"Problem(simulator, baseline, settings{given})\n  {self.simulator}\n  {self.settings}"
 
     def copied_states(self) -> NDArray[np.int64]:
-        """[S] the state whose rows each state has by construction; itself where none is declared."""
+        """Return for each state the state whose rows it has by construction.
+
+        Returns:
+            [S] states; each is itself if no copies are declared.
+        """
         return np.arange(self.simulator.num_states) if self.copies is None else self.copies
 
     def known_rows(self) -> NDArray[np.bool_]:
-        """[R] rows that were declared exact."""
+        """Mark the rows that were declared exact.
+
+        Returns:
+            [R] booleans, a copy.
+        """
         rows = self.simulator.kernel.num_rows
         return np.zeros(rows, dtype=np.bool_) if self.known is None else self.known.reshape(-1).copy()
 
     def within_rows(self) -> Floats | None:
-        """[R] how far the simulator's rows are off at most; None where nothing was said."""
+        """Return the declared bounds on the TV distance of the simulator's rows to the real ones.
+
+        Returns:
+            [R] distances, a copy; None if none were declared.
+        """
         return None if self.within is None else self.within.reshape(-1).copy()
 
     def fitted_episodes(self) -> frozenset[int]:
-        """Fingerprints of the real episodes that the simulator or the support was estimated from."""
+        """Return the fingerprints of the real episodes that the simulator or the support was estimated from.
+
+        Returns:
+            The fingerprints; empty if nothing was estimated from logs.
+        """
         kernels = (self.simulator.kernel, self.support)
         marks = [kernel.fitted_to for kernel in kernels if kernel is not None and kernel.fitted_to is not None]
         return frozenset(number for one in marks for number in one.tolist())
 
     def refuse_lost_margin(self) -> None:
-        """Refuse a baseline that lacks its stated margin on the simulator itself; the margin is a claim about reality.
+        """Refuse a baseline that lacks its stated margin on the simulator; the margin is a claim about the real system.
 
         Raises:
-            InvalidInput: for the first constraint that is missed: by how much, and what to change.
+            InvalidInput: a constraint has a smaller margin on the simulator; with both numbers and the fixes.
         """
         model = self.simulator
         for words, value, threshold, xi in zip(
@@ -173,16 +189,20 @@ class Problem:
         ):
             slack = float(value - threshold)
             if slack < xi - ROUNDING:
-                state = f"state a margin of at most {rounded_down(slack)}, " if slack > 0.0 else ""
+                shown = rounded_down(slack)
+                beside = f"{words.quantity} {words.number(value):.6g}, {words.bound(threshold)}"
+                fixes = f"State at most {shown}, {words.loosen}" if slack > 0.0 else words.loosen.capitalize()
                 raise InvalidInput(
-                    f"the baseline's {words.quantity} is {words.number(value):.6g} on the simulator itself, "
-                    f"{words.beside(value, threshold)}, where the stated margin is {xi:.6g}; {state}{words.loosen}, or "
-                    "choose a safer baseline. If rollouts on the real system show that the margin is there, whatever the "
-                    "simulator says, give trust_margin=True"
+                    f"on the simulator the baseline's margin is {shown}, less than the stated {xi:.6g} ({beside}). {fixes}, "
+                    f"or choose a safer baseline. If rollouts on the real system prove {xi:.6g}, set trust_margin=True"
                 )
 
     def to_text(self) -> str:
-        """The JSON document; `from_text` gives back the same numbers, bit for bit."""
+        """Write the problem as one JSON document; `from_text` restores the same numbers, bit for bit.
+
+        Returns:
+            The JSON text.
+        """
         from safe2real.problem.document import to_document  # which reads problems, too
 
         return to_text(to_document(self))
@@ -193,16 +213,30 @@ class Problem:
 
         Args:
             text: one JSON document.
-            extensions: classes of radii from elsewhere that it may name.
+            extensions: the user's own classes of radii that it may name.
+
+        Returns:
+            The problem, checked.
 
         Raises:
-            InvalidInput: it is no JSON, or no valid problem; with the place, the value and the fix.
+            InvalidInput: the text is not JSON, or not a valid problem; with the place, the value and the fix.
         """
         return cls.from_document(from_text(text, "the specification"), extensions=extensions)
 
     @classmethod
     def from_document(cls, document: Any, *, extensions: Extensions = ()) -> Problem:
-        """The same for a document that is parsed already; arrays and kernels may be there as they are."""
+        """Read a document that is parsed already; arrays and kernels may stand in it as objects.
+
+        Args:
+            document: a dict with the keys of the JSON document.
+            extensions: the user's own classes of radii that it may name.
+
+        Returns:
+            The problem, checked.
+
+        Raises:
+            InvalidInput: it is not a valid problem; with the place, the value and the fix.
+        """
         from safe2real.problem.document import from_document
 
         return from_document(document, extensions)

@@ -59,11 +59,11 @@ class Settings:
     """Of every random number. None: coins and simulated runs are those of seed 0, and every learner draws a seed of its own
     for the environments that it runs in (`Learner.seeds`)."""
     radius: Radius = field(default_factory=Adaptive)
-    """How far a row can be from what was seen of it; `safe2real.radii`."""
+    """The bound on the distance between a row and its observations; `safe2real.radii`."""
     bonus_scale: float = 1.0
     """Times the bonus; below 1 nothing is proved."""
     span_bonus: bool = True
-    """The bonus of step h is (H - 1 - h) times the radius, what can still be earned after it, instead of H times."""
+    """The bonus of step h is (H - 1 - h) times the radius, by the steps that follow, instead of H times."""
     robust_safety: bool = True
     """Safety of a candidate by its worst case over the TV balls where that is better than V_c - Delta."""
     replan_growth: float = 0.0
@@ -109,7 +109,20 @@ class Settings:
 
     @classmethod
     def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
-        """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta, nothing refined."""
+        """Return the settings of the algorithm as the paper states it.
+
+        The radius is literal, the bonus is H times the radius, safety goes by V_c - Delta, and no refinement is used.
+
+        Args:
+            radius: another radius than `radii.Literal()`.
+            **others: further fields of `Settings`: margin, gaps, tolerance, delta, seed.
+
+        Returns:
+            The settings.
+
+        Raises:
+            InvalidInput: a value is out of its range; with the setting, its value and the fix.
+        """
         return cls(radius=radius or Literal(), span_bonus=False, robust_safety=False, refinements=(), **others)
 
     @property
@@ -143,7 +156,7 @@ def margins_for(settings: Settings, simulator: CMDP) -> Floats:
     for k, (xi, words) in enumerate(zip(margins, simulator.wordings, strict=True)):
         room = horizon - simulator.thresholds[k]
         if not 0.0 < xi <= room + ROUNDING:
-            most = "the limit itself" if words.is_cost else f"what the horizon {horizon} leaves above the threshold"
+            most = "the limit itself" if words.is_cost else f"the room that the horizon {horizon} leaves above the threshold"
             raise InvalidInput(
                 f"the margin of {words.label} is {xi:g}; it must be positive and at most {room:g}, {most}: "
                 f"measure it with estimate_margin, or {words.loosen}"

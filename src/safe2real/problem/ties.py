@@ -1,8 +1,8 @@
-"""Rows that behave alike: what an engineer knows who writes s' = f(s, a, w) and does not know the law of the noise w.
+"""Rows that behave alike, as in a system s' = f(s, a, w) with a known f and noise w of an unknown law.
 
 Problem: the map f is known, the law of w is not, and it is the same wherever the ground, the season or the machine is the
 same. Statement: the rows of one class share ONE distribution over outcome labels, and row (s, a) turns label l into the
-successor `successors[s, a, l]`. What the data then prove, and how a false statement is found out, is in docs/structure.md.
+successor `successors[s, a, l]`. docs/structure.md has the proofs, and the test that detects a false statement.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Ties:
     `classes` and `successors` are for every step alike unless they begin with an axis of steps, which only a simulator with
     rows for every step may have; without it the steps of such a simulator are tied to one another.
 
-    A statement about the real system that is false makes what is computed from it worth nothing. Unless it is said to be
-    `exact`, certificates never rest on it: it is used to find plans, and a trial has to certify them.
+    A false statement about the real system invalidates every result that uses it. Unless it is `exact`, certificates never
+    rest on it: it serves to find plans, and a trial has to certify them.
 
     Example:
         >>> Ties(classes=[[0], [0]], successors=[[[0, 1]], [[1, 0]]])  # both states stay with one and the same probability
@@ -78,15 +78,39 @@ class Ties:
         return int(np.shape(self.successors)[-1])
 
     def class_name(self, number: int) -> str:
-        """What the class of this number is called."""
+        """Return the name of a class.
+
+        Args:
+            number: of the class, from 0.
+
+        Returns:
+            Its name, or "class" with its number if it has none.
+        """
         return self.class_names[number] if self.class_names else f"class {number}"
 
     def label_name(self, number: int) -> str:
-        """What the label of this number is called."""
+        """Return the name of a label.
+
+        Args:
+            number: of the label, from 0.
+
+        Returns:
+            Its name, or "label" with its number if it has none.
+        """
         return self.label_names[number] if self.label_names else f"label {number}"
 
     def flat(self, kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(the class [R], the successors [R, L]) of every row of `kernel`; steps are written out."""
+        """List class and successors of every row of a kernel, with steps written out.
+
+        Args:
+            kernel: the simulator's, with R rows.
+
+        Returns:
+            (classes [R], successors [R, L]); -1 as in the fields.
+
+        Raises:
+            InvalidInput: the classes do not have the shape of the kernel's rows.
+        """
         classes, successors = np.asarray(self.classes), np.asarray(self.successors)
         if classes.ndim == 2 and kernel.horizon is not None:
             classes = np.broadcast_to(classes, kernel.shape)
@@ -98,7 +122,11 @@ class Ties:
         return classes.reshape(-1), successors.reshape(-1, self.num_labels)
 
     def possible(self) -> NDArray[np.bool_]:
-        """[C, L] the labels that can happen in each class; none in a number that no row has."""
+        """Mark the labels that can happen in each class.
+
+        Returns:
+            [C, L] booleans; all False for a number that no row has.
+        """
         allowed = np.zeros((self.num_classes, self.num_labels), dtype=np.bool_)
         tied = np.asarray(self.classes) >= 0
         allowed[np.asarray(self.classes)[tied]] = np.asarray(self.successors)[tied] >= 0
@@ -124,7 +152,7 @@ class Ties:
 
 
 def laws_of(ties: Ties, kernel: Kernel) -> Floats:
-    """[C, L] the simulator's law of every class; checks that every tied row is what the law makes of it.
+    """Return the simulator's law of every class, [C, L], and check that every tied row is the law pushed through its map.
 
     A row that tells its labels apart shows the law. NaN where no row of a class does and no laws are given: its rows are
     then learnt one by one.
@@ -184,7 +212,7 @@ def _dense(kernel: Kernel, row: int) -> Floats:
 
 
 def summed(places: NDArray[Any], weights: Floats, size: int) -> Floats:
-    """[size] the weights that stand at each place."""
+    """Return the sum of the weights at each place, [size]."""
     return np.asarray(np.bincount(places, weights=weights, minlength=size), dtype=np.float64)
 
 
@@ -226,7 +254,7 @@ def ties_to_json(ties: Ties) -> dict[str, Any]:
 
 
 def ties_from_json(value: Any) -> Ties:
-    """Read what `ties_to_json` writes, or somebody by hand; ties as they are stay so."""
+    """Read ties written by `ties_to_json` or by hand; an object of class `Ties` is returned as it is."""
     if isinstance(value, Ties):
         return value
     optional = ("exact", "reported", "laws", "class_names", "label_names")
