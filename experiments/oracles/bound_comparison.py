@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.oracles.run_length_bounds import gap_between, triples_within
 from safe2real.model.validation import positive_integer, unit_number
-from safe2real.problem.conditions import margin_within, positive_number
+from safe2real.problem.theorem import margin_within, positive_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from numbers import Integral
 
 from safe2real.errors import InvalidInput
 from safe2real.model.validation import finite_number, positive_integer, unit_number
-from safe2real.problem.conditions import margin_within, positive_number
+from safe2real.problem.theorem import margin_within, positive_number
 from safe2real.radii import Literal, System, beta_after, radius_after
 
 _FOREVER = 2**1000  # a bound beyond this is reported as infinite

@@ -6,7 +6,7 @@ import safe2real as s2r
 from experiments import related
 from safe2real import Learner, methods
 from safe2real.preflight import Effort, check_problem
-from safe2real.problem.conditions import Guarantee
+from safe2real.problem.theorem import Guarantee
 from safe2real.standing import DoubtCode, Standing
 from safe2real.testing.systems import random_case
 from tests.cases import each

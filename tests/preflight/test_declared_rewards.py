@@ -11,8 +11,8 @@ import safe2real as s2r
 from safe2real.preflight.conditions import stop_floor
 from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.hypothetical_reality import Guess
-from safe2real.problem.conditions import Guarantee
 from safe2real.problem.problem import RowAccuracy
+from safe2real.problem.theorem import Guarantee
 from safe2real.report.preflight_report import draw_preflight
 from tests.preflight.specs import WALK, ring
 from tests.preflight.specs import look as quick

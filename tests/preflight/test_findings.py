@@ -16,8 +16,8 @@ from safe2real.exploration import roll_out
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.hypothetical_reality import Guess
 from safe2real.problem import Ties
-from safe2real.problem.conditions import Guarantee
 from safe2real.problem.problem import RowAccuracy
+from safe2real.problem.theorem import Guarantee
 from tests.preflight.specs import ROWS, SAFE, kernel, look, tiny
 
 ROW_01 = np.array([[False, True], [False, False]])

@@ -21,7 +21,7 @@ from safe2real.preflight.gaps import largest_distances
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.preflight.rehearsal import rehearsal_findings
 from safe2real.preflight.rehearsed_campaign import broken_assumptions
-from safe2real.problem.conditions import Guarantee
+from safe2real.problem.theorem import Guarantee
 from safe2real.report.preflight_report import _dress, draw_preflight
 from safe2real.standing import Standing
 from safe2real.systems.measure import estimate_margin

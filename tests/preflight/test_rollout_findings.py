@@ -11,7 +11,7 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.gaps import rollout_findings, rows_left
 from safe2real.preflight.hypothetical_reality import Guess
-from safe2real.problem.conditions import Guarantee
+from safe2real.problem.theorem import Guarantee
 from tests.preflight.specs import WALK, look, ring
 
 

@@ -1,4 +1,4 @@
-"""Theorem 1's numbers against hand computations; `check_conditions` has tests of its own, in test_conditions.py."""
+"""Theorem 1's numbers against hand computations; `check_conditions` has tests of its own, in test_theorem.py."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.problem import conditions as theory
+from safe2real.problem import theorem as theory
 from tests.cases import each
 from tests.problem.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
 

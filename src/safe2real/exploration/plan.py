@@ -34,7 +34,7 @@ from safe2real.model.validation import Floats, finite_floats, frozen
 from safe2real.planning.certified_mixture import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets, ceiling
 from safe2real.planning.solve import Solution, solve
-from safe2real.problem.conditions import accuracy_of
+from safe2real.problem.theorem import accuracy_of
 from safe2real.progress import Report
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 from safe2real.tables import Row, Tabular

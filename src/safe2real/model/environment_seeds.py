@@ -20,9 +20,9 @@ from safe2real.model.validation import seed_number
 _BELOW = 2**31
 
 
-def entropy_of(seed: int | None, name: str = "seed") -> int:
+def entropy_of(seed: int | None) -> int:
     """Return `seed`, or a number of 48 bits drawn from the operating system without one."""
-    return secrets.randbits(48) if seed is None else seed_number(name, seed)
+    return secrets.randbits(48) if seed is None else seed_number("seed", seed)
 
 
 def unused_seed(candidates: Iterable[int], used: set[int]) -> int:

@@ -240,15 +240,14 @@ def policy_from_bytes(content: bytes) -> MarkovPolicy:
     return policy_from_json(from_text(content.decode("utf-8", "replace"), "the stored policy"), "the stored policy")
 
 
-def mixture_from_json(value: Any, name: str, *, horizon: int | None = None, num_states: int | None = None) -> Mixture:
+def mixture_from_json(value: Any, name: str) -> Mixture:
     """What `mixture_to_json` writes, or one policy as `policy_from_json` reads it."""
-    sizes = {"horizon": horizon, "num_states": num_states}
     if not isinstance(value, Mapping) or "policies" not in value:
-        return Mixture.of([1.0], [policy_from_json(value, name, **sizes)])
+        return Mixture.of([1.0], [policy_from_json(value, name)])
     given = check_keys(value, name, required=("weights", "policies"))
     if not isinstance(given["policies"], list):
         raise InvalidInput(f"{name}.policies is {shown(given['policies'])}; give a list of policies")
-    parts = [policy_from_json(one, f"{name}.policies[{i}]", **sizes) for i, one in enumerate(given["policies"])]
+    parts = [policy_from_json(one, f"{name}.policies[{i}]") for i, one in enumerate(given["policies"])]
     with within(name):
         return Mixture.of(numbers_from_json(given["weights"], f"{name}.weights"), parts)
 

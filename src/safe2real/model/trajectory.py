@@ -99,21 +99,21 @@ def _labels(labels: ArrayLike, steps: int) -> Indices:
     return frozen(drawn.astype(np.uint32))
 
 
-def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = False) -> Trajectory:
-    """Return the episode if it is one of `model`'s; it may have been made for another system, or by hand.
+def check_trajectory(model: CMDP, trajectory: Trajectory) -> Trajectory:
+    """Return the episode if it is a whole one of `model`'s; it may have been made for another system, or by hand.
 
     Raises:
         InvalidInput: it is no episode of that system; says what differs.
     """
     if not isinstance(trajectory, Trajectory):
         raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
-    if _fits(model, trajectory, partial=partial):
+    if _fits(model, trajectory):
         return trajectory
     labels, seed = trajectory.labels, trajectory.seed
-    return Trajectory.of(model, trajectory.states, trajectory.actions, labels=labels, seed=seed, partial=partial)
+    return Trajectory.of(model, trajectory.states, trajectory.actions, labels=labels, seed=seed)
 
 
-def _fits(model: CMDP, trajectory: Trajectory, *, partial: bool) -> bool:
+def _fits(model: CMDP, trajectory: Trajectory) -> bool:
     """Whether an episode that `Trajectory.of` has made for some system is one of `model`'s, too."""
     states, actions, labels = trajectory.states, trajectory.actions, trajectory.labels
     kept = [one for one in (states, actions, labels) if one is not None]
@@ -122,9 +122,8 @@ def _fits(model: CMDP, trajectory: Trajectory, *, partial: bool) -> bool:
     steps = actions.size
     if actions.ndim != 1 or states.shape != (steps + 1,) or (labels is not None and labels.shape != (steps,)):
         return False
-    long = 1 <= steps <= model.steps if partial else steps == model.steps
     return bool(
-        long
+        steps == model.steps
         and states.max() < model.num_states
         and actions.max() < model.num_actions
         and model.compiled_arrays.start[states[0]] > 0.0

@@ -101,15 +101,11 @@ def draw_safety(course: Course, wordings: Sequence[Wording], thresholds: Floats)
             axes.plot(course.numbers[chosen], bounds[chosen], marker, color=colour, markersize=3.5, markeredgewidth=0.0)
         broken = np.flatnonzero(margins < -ROUNDING)
         axes.plot(course.numbers[broken], bounds[broken], "x", color=RED, markersize=8, markeredgewidth=2.0)
-        axes.axhline(limit, color="black", linestyle="--", linewidth=1.0, zorder=4)
         low, high = min(limit, bounds.min()), max(limit, bounds.max())
         room = 0.12 * (high - low) if high - low > 1e-6 else 0.5
         axes.set_ylim(low - room, high + room)
-        shade_unsafe(axes, words, limit)
-        title = f"{words.label[:80]}: {'at most' if words.is_cost else 'at least'} {limit:.6g}, in expectation"
-        axes.set_title(title, fontsize=10, parse_math=False)
+        draw_limit(axes, words, limit)
         axes.set_ylabel(f"{bound_name(words)}\n(sum over an episode)", parse_math=False)
-        axes.grid(axis="y", color=LINES)
     handles: list[Artist] = [
         Line2D([], [], marker="s", linestyle="none", color=ORANGE, label="baseline alone"),
         Line2D([], [], marker="o", linestyle="none", color=BLUE, label="candidate mixed with the baseline"),
@@ -129,10 +125,15 @@ def bound_name(words: Wording) -> str:
     return f"{words.quantity[:40]}, {'at most' if words.is_cost else 'at least'}"
 
 
-def shade_unsafe(axes: Axes, words: Wording, limit: float) -> None:
-    """Shade the unsafe side of a limit or threshold, within the axes."""
+def draw_limit(axes: Axes, words: Wording, limit: float) -> None:
+    """Draw the limit or threshold of a constraint, shade its unsafe side within the axes, and write the title."""
+    axes.axhline(limit, color="black", linestyle="--", linewidth=1.0, zorder=4, label=f"{words.bound_word} {limit:.5g}")
     low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
     axes.axhspan(*((limit, high) if words.is_cost else (low, limit)), color=RED, alpha=_SHADE, linewidth=0.0, zorder=0)
+    side = "at most" if words.is_cost else "at least"
+    axes.set_title(f"{words.label[:80]}: {side} {limit:.6g}, in expectation", fontsize=10, parse_math=False)
+    axes.grid(axis="y", color=LINES)
 
 
 def _deployments_below(axes: Axes, course: Course) -> None:

@@ -176,11 +176,11 @@ def _spacing(values: Floats, count: int) -> float:
     return float(np.ptp(levels) / np.sqrt(count)) if scattered else float(np.diff(levels).min())
 
 
-def map_figure(places: Places, *, below: float, least: float = 7.0) -> tuple[Figure, Axes]:
+def map_figure(places: Places, *, below: float) -> tuple[Figure, Axes]:
     """Make a figure with axes for the cells, and `below` inches for their legend."""
     across, down = (np.ptp(places.centres, axis=0) / (places.width, places.height) + 1.0).tolist()
     wide, tall = across * places.inches, down * places.inches
-    figure = Figure(figsize=(max(wide + 0.4, least), tall + 0.7 + below))
+    figure = Figure(figsize=(max(wide + 0.4, 7.0), tall + 0.7 + below))
     axes = panel(figure, 0.2, below, wide, tall)
     (left, top), (right, bottom) = places.centres.min(axis=0), places.centres.max(axis=0)
     axes.set_xlim(left - 0.5 * places.width, right + 0.5 * places.width)

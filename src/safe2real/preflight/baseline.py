@@ -22,8 +22,8 @@ from safe2real.planning.solve import solve
 from safe2real.preflight.conditions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.gaps import rollout_findings
-from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
+from safe2real.problem.theorem import Change, change, one_of
 from safe2real.systems.measure import estimate_margin, spans
 
 

@@ -35,8 +35,8 @@ from safe2real.preflight.rehearsal import (
     rehearse_each,
     shown_standing,
 )
-from safe2real.problem.conditions import Conditions, Guarantee
 from safe2real.problem.problem import Problem
+from safe2real.problem.theorem import Conditions, Guarantee
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular

@@ -12,7 +12,8 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
-from safe2real.problem.conditions import (
+from safe2real.problem.problem import Problem
+from safe2real.problem.theorem import (
     Change,
     ConditionName,
     Conditions,
@@ -20,9 +21,9 @@ from safe2real.problem.conditions import (
     accuracy_of,
     change,
     check_conditions,
+    epsilon_of,
     one_of,
 )
-from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import DoubtCode, Standing
 
@@ -78,7 +79,7 @@ def theorem(problem: Problem, method: Method) -> tuple[Conditions, list[Finding]
     """
     settings, horizon, margin = problem.settings, problem.simulator.horizon, smallest_margin(problem)
     tau, small = settings.tolerance, settings.calibrated_gap
-    meant = 4.0 * horizon * (tau - horizon**3 * small) / margin if margin > 0.0 else 0.0
+    meant = epsilon_of(tau, horizon, margin, small)
     epsilon = min(1.0, meant) if meant > 0.0 else 1.0
     conditions = check_conditions(
         epsilon=epsilon,

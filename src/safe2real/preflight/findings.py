@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from safe2real.problem.conditions import Change, Guarantee
+from safe2real.problem.theorem import Change, Guarantee
 from safe2real.standing import Doubt, DoubtCode, Standing
 
 EVERY_CLAIM = tuple(Guarantee)

@@ -24,8 +24,8 @@ from safe2real.model.validation import ROUNDING, Floats
 from safe2real.preflight.conditions import gaps_fit
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.hypothetical_reality import GuessedReality, reachable_rows, visited_rows
-from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
+from safe2real.problem.theorem import Change, change, one_of
 from safe2real.problem.ties import laws_of
 from safe2real.refinements import BelowGap, SequentialClearing, find
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safe2real.errors import needed_for
 from safe2real.model.constraint_text import Wording
 from safe2real.model.validation import ROUNDING
-from safe2real.plots.course import shade_unsafe
-from safe2real.plots.style import count_deployments, thinned
+from safe2real.plots.course import draw_limit
+from safe2real.plots.style import BLUE, GREEN, LINES, MOST_PANELS, ORANGE, RED, count_deployments, thinned
 from safe2real.preflight.baseline import Range
 from safe2real.preflight.check import Preflight
 from safe2real.preflight.findings import WORTH
@@ -27,9 +27,8 @@ with needed_for("figures", "report"):
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-_MOST_PANELS, _MOST_LINES = 6, 6
+_MOST_LINES = 6
 _FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
-_BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 
 
 def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
@@ -37,7 +36,7 @@ def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
 
     A cost is drawn as a cost: more of it is higher. The legend calls the bound `bound`.
     """
-    panels = max(1, min(_MOST_PANELS, len(wordings)))
+    panels = max(1, min(MOST_PANELS, len(wordings)))
     figure = Figure(figsize=(10.5, 0.9 + 2.9 * panels), layout="constrained")
     for k, axes in enumerate(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]):
         if not wordings or not exact.numbers.size:
@@ -45,29 +44,21 @@ def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
             axes.text(0.5, 0.5, "no constraint, or no deployment", ha="center", transform=axes.transAxes)
             continue
         words = wordings[k]
-        sign, offset = (-1.0, words.number(0.0)) if words.is_cost else (1.0, 0.0)
-        values, bounds = (offset + sign * numbers[:, k] for numbers in (exact.values, exact.bounds))
-        limit = words.number(exact.thresholds[k])
+        values, bounds = (np.array([words.number(one) for one in found[:, k]]) for found in (exact.values, exact.bounds))
         kept = np.union1d(thinned(values), thinned(bounds))
-        axes.plot(exact.numbers[kept], values[kept], ".", color=_BLUE, markersize=4, label="exact, on the reality")
+        axes.plot(exact.numbers[kept], values[kept], ".", color=BLUE, markersize=4, label="exact, on the reality")
         # Each deployment has a bound of its own: nothing lies between two of them.
         numbers = exact.numbers[kept]
         across = np.concatenate([numbers[:1] - 0.5, numbers, numbers[-1:] + 0.5])
-        axes.step(across, bounds[np.r_[kept[0], kept, kept[-1]]], where="mid", color=_ORANGE, linewidth=3.0, alpha=0.5,
+        axes.step(across, bounds[np.r_[kept[0], kept, kept[-1]]], where="mid", color=ORANGE, linewidth=3.0, alpha=0.5,
                   label=bound, zorder=1)  # fmt: skip
-        broken = np.flatnonzero(sign * (values - limit) < -ROUNDING)
+        broken = np.flatnonzero(exact.values[:, k] - exact.thresholds[k] < -ROUNDING)
         if broken.size:
-            axes.plot(exact.numbers[broken], values[broken], "x", color=_RED, markersize=7, label=f"{broken.size:,} unsafe")
-        axes.axhline(limit, color="black", linestyle="--", linewidth=1.2, label=f"{words.bound_word} {limit:.5g}")
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high)
-        shade_unsafe(axes, words, limit)
-        title = f"{words.label[:80]}: {'at most' if words.is_cost else 'at least'} {limit:.5g}, in expectation"
-        axes.set_title(title, fontsize=10, parse_math=False)
+            axes.plot(exact.numbers[broken], values[broken], "x", color=RED, markersize=7, label=f"{broken.size:,} unsafe")
+        draw_limit(axes, words, words.number(exact.thresholds[k]))
         axes.set_ylabel(f"{words.quantity[:40]}\nof the deployed mixture", parse_math=False)
         count_deployments(axes)
         axes.set_axisbelow(True)
-        axes.grid(axis="y", color="0.92")
         axes.legend(fontsize=8.5, loc="best")
         if k == panels - 1:
             axes.set_xlabel("deployment")
@@ -91,7 +82,7 @@ def draw_preflight(found: Preflight) -> Figure:
     if found.rehearsals:
         left, right = parts[1].subplots(1, 2)
         if found.standing is not Standing.CERTIFIED:
-            parts[1].suptitle(f"These rehearsals: {WORTH[found.standing]}", fontsize=10, color=_RED)
+            parts[1].suptitle(f"These rehearsals: {WORTH[found.standing]}", fontsize=10, color=RED)
         _uncertainty(left, found)
         _plans(right, found)
     return figure
@@ -108,19 +99,19 @@ def _number_line(axes: Axes, one: Range) -> None:
     room = 0.06 * (max(values) - min(values)) or 0.5
     axes.set_xlim(min(values) - room, max(values) + room)
     axes.set_ylim(-1.0, 1.0)
-    axes.axvspan(limit, axes.get_xlim()[1 if words.is_cost else 0], color=_RED, alpha=0.08, linewidth=0.0)
+    axes.axvspan(limit, axes.get_xlim()[1 if words.is_cost else 0], color=RED, alpha=0.08, linewidth=0.0)
     axes.plot([lowest, highest], [0.0, 0.0], color="0.75", linewidth=7.0, solid_capstyle="butt", zorder=1,
               label="reachable by some policy on the simulator")  # fmt: skip
-    axes.plot([limit, kept], [0.0, 0.0], color=_GREEN, linewidth=7.0, alpha=0.5,
+    axes.plot([limit, kept], [0.0, 0.0], color=GREEN, linewidth=7.0, alpha=0.5,
               solid_capstyle="butt", zorder=2, label="stated margin")  # fmt: skip
-    axes.axvline(limit, color=_RED, linewidth=1.8, label=f"{words.bound_word} {limit:.4g}, unsafe where shaded")
+    axes.axvline(limit, color=RED, linewidth=1.8, label=f"{words.bound_word} {limit:.4g}, unsafe where shaded")
     label = f"baseline on the simulator {here:.4g}"
-    axes.plot(here, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=label)
+    axes.plot(here, 0.0, "o", color=BLUE, markersize=8, zorder=4, label=label)
     label = f"baseline on the rehearsed reality {there:.4g}"
-    axes.plot(there, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=label,
+    axes.plot(there, 0.0, "D", color=ORANGE, markersize=7, zorder=5, label=label,
               markerfacecolor="none", markeredgewidth=2.0)  # fmt: skip
     if rollouts:
-        axes.plot(rollouts, [-0.35, -0.35], color=_BLUE, linewidth=2.0, marker="|", markersize=9,
+        axes.plot(rollouts, [-0.35, -0.35], color=BLUE, linewidth=2.0, marker="|", markersize=9,
                   label="baseline by rollouts")  # fmt: skip
     axes.set_yticks([])
     axes.set_title(f"{words.quantity[:60]} (sum over an episode)", fontsize=10, loc="left", parse_math=False)
@@ -135,11 +126,11 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
         finite = np.isfinite(one.curve)
         drawn.append((one.steps * one.curve_at[finite], one.curve[finite]))
     for i, (samples, values) in enumerate(drawn):
-        axes.plot(samples, values, color=_BLUE, linewidth=1.0, alpha=0.7, marker="o" if samples.size == 1 else None,
+        axes.plot(samples, values, color=BLUE, linewidth=1.0, alpha=0.7, marker="o" if samples.size == 1 else None,
                   label="one line for each rehearsal" if i == 0 else None)  # fmt: skip
     stops = [one for one in found.rehearsals if one.stopped]
     if stops:
-        axes.plot([one.samples for one in stops], [one.uncertainty for one in stops], "o", color=_GREEN,
+        axes.plot([one.samples for one in stops], [one.uncertainty for one in stops], "o", color=GREEN,
                   markersize=6, label="stop")  # fmt: skip
     axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"{found.goal} {found.tolerance:.3g}")
     infinite = sum(not np.isfinite(one.uncertainty) for one in found.rehearsals)
@@ -149,7 +140,7 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
         left = "nothing" if any(one.halted for one in found.rehearsals) else "the baseline alone"
         axes.text(0.35, 0.42, "\n".join((*lines, f"{left} is deployed")), ha="center", va="center", fontsize=8,
-                  color=_RED, transform=axes.transAxes, bbox=box)  # fmt: skip
+                  color=RED, transform=axes.transAxes, bbox=box)  # fmt: skip
     axes.set_title("Uncertainty on the way to the stop", fontsize=10, loc="left")
     axes.set_ylabel("largest uncertainty of a value")
     heights = np.concatenate([[found.tolerance], *(values for _, values in drawn)])
@@ -159,7 +150,7 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
 def _plans(axes: Axes, found: Preflight) -> None:
     drawn = [(one.steps * one.looked_at, one.plan_bounds) for one in found.rehearsals]
     for i, (samples, bounds) in enumerate(drawn):
-        axes.plot(samples, bounds, color=_ORANGE, marker="o", markersize=4, linewidth=1.0, alpha=0.8,
+        axes.plot(samples, bounds, color=ORANGE, marker="o", markersize=4, linewidth=1.0, alpha=0.8,
                   label="mean over rewards, one line for each rehearsal" if i == 0 else None)  # fmt: skip
     whose = "Certified suboptimality" if found.standing is Standing.CERTIFIED else "Bound on the suboptimality"
     axes.set_title(f"{whose} of plans, at any time", fontsize=10, loc="left")
@@ -173,7 +164,7 @@ def _dress(axes: Axes, across: NDArray[Any], up: NDArray[Any]) -> None:
     _scale(axes, axes.yaxis, up, "{:g}", _MANY_LABELS)
     axes.set_xlabel("rehearsed samples")
     axes.set_axisbelow(True)
-    axes.grid(color="0.92")
+    axes.grid(color=LINES)
     axes.legend(fontsize=8, frameon=False)
 
 

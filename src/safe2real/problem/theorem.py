@@ -138,6 +138,11 @@ def tolerance_for(epsilon: float, *, horizon: int, margin: float, calibrated_gap
     return _tolerance(epsilon, horizon, margin, unit_number("calibrated_gap", calibrated_gap))
 
 
+def epsilon_of(tolerance: float, horizon: int, margin: float, calibrated_gap: float) -> float:
+    """Return the epsilon whose `tolerance_for` is this tolerance; not above 0 where there is none."""
+    return 4 * horizon * (tolerance - horizon**3 * calibrated_gap) / margin if margin > 0.0 else 0.0
+
+
 def accuracy_of(tolerance: float, horizon: int, margin: float) -> float:
     """Return 2 H tau / xi + 2 tau: how far from the optimum planning can be after stopping at tau.
 
@@ -337,7 +342,7 @@ def _tolerance_of_theorem(tolerance: float, theorems: float, small: float, margi
     changes: list[Change] = []
     if theorems > 0.0 and _at_most(theorems, margin / 4):
         changes.append(change("tolerance", repr(theorems), "use a tolerance of {}"))
-    meant = 4 * horizon * (tolerance - horizon**3 * small) / margin if margin > 0.0 else 0.0
+    meant = epsilon_of(tolerance, horizon, margin, small)
     if 0.0 < meant <= 1.0 and _at_most(tolerance, margin / 4):
         changes.append(change("epsilon", repr(meant), "state the epsilon that this tolerance stands for, {}"))
     cure = "" if changes else "mend the conditions above: the theorem's own tolerance is larger than margin / 4"

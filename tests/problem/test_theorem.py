@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.problem import conditions as theory
-from safe2real.problem.conditions import Guarantee
+from safe2real.problem import theorem as theory
+from safe2real.problem.theorem import Guarantee
 from tests.cases import each
 from tests.problem.checking import Setting, assert_frozen
 
