@@ -239,6 +239,12 @@ def test_a_plan_stands_until_a_row_that_matters_has_some_more_visits_or_is_clear
     assert not due([row], before)
     assert due([cleared], visits, np.ones(rows, dtype=bool))
     assert learner.method.is_due(evidence, visits, None)
+    # A candidate that never shows the rows it was made for does not stand for ever.
+    fewer = np.zeros_like(visits)
+    fewer[cleared] = int((visits.sum() - 3 * rows) / 1.5) - 1
+    assert due([], fewer)
+    fewer[cleared] += 2
+    assert not due([], fewer)
 
 
 def test_what_is_refuted_is_noticed_though_the_plan_would_stand():

@@ -187,6 +187,7 @@ def _visits_for(table: Floats, target: Floats) -> Floats:
 
 LONGEST_NAME, MOST_REWARDS = 100, 100
 _GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has over _GROWTH times its visits plus _MORE
+_LATEST = 1.5  # and at the latest until there are over _LATEST times the samples, plus _MORE for every row
 _LEAST = ROUNDING  # share of a policy in a mixture, below which it is left out
 _INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
 
@@ -361,6 +362,9 @@ class ForRewards(Method):
     def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
         """Tell whether to plan again: a row that matters has a tenth and some more visits, or was cleared.
 
+        At the latest it does when the samples have grown by half: the candidate was planned on a guess, and a real system
+        that leads it elsewhere may never show the rows that it was made for.
+
         Args:
             evidence: with the episode counted.
             planned: [R] visits of each row when the standing decision was made.
@@ -372,7 +376,10 @@ class ForRewards(Method):
         if not isinstance(memory, Memory):
             return True
         suspect, visits = evidence.belief.suspect, evidence.pool(evidence.counts.tally.visits)
-        visited = suspect & (visits > _GROWTH * evidence.pool(planned) + _MORE)
+        before = evidence.pool(planned)
+        if suspect.any() and visits.sum() > _LATEST * before.sum() + _MORE * suspect.size:
+            return True
+        visited = suspect & (visits > _GROWTH * before + _MORE)
         return bool((memory.matters & (visited | (memory.suspects & ~suspect))).any())
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
