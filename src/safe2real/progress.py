@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from safe2real.errors import InvalidInput
 
@@ -23,11 +23,6 @@ _PATIENCE = 1.0  # seconds before a bar is worth showing
 _BETWEEN = 0.1  # seconds from one update to the next, on a terminal
 _BETWEEN_LINES = 10.0  # where every update is a line that stays
 _BETWEEN_RECORDS = 1.0  # in a log
-
-
-class _Shown(Protocol):
-    def update(self, done: int, total: int) -> None: ...
-    def close(self) -> None: ...
 
 
 @contextmanager
@@ -50,13 +45,11 @@ def progress_bar(label: str, wanted: bool | Report | None = None, *, after: floa
         return
     stream = sys.stderr  # a daemon may have closed it altogether
     watched = stream is not None and stream.isatty()
-    if wanted is None and not watched and _LOG.isEnabledFor(logging.INFO):
-        yield _Bar(label, after, _Logged)
-        return
-    if wanted is False or stream is None or (wanted is None and not watched):
+    logged = wanted is None and not watched and _LOG.isEnabledFor(logging.INFO)
+    if not logged and (wanted is False or stream is None or (wanted is None and not watched)):
         yield None
         return
-    bar = _Bar(label, after, lambda label: _rich_bar(label) or _Line(label))
+    bar = _Bar(label, after, logged=logged)
     try:
         yield bar
     finally:
@@ -64,39 +57,51 @@ def progress_bar(label: str, wanted: bool | Report | None = None, *, after: floa
 
 
 class _Bar:
-    """Shown from the first report on that comes late enough, and drawn ten times a second at most."""
+    """Shown from the first report on that comes late enough: by rich, else as a line with the time left."""
 
-    def __init__(self, label: str, after: float, show: Callable[[str], _Shown]) -> None:
-        self._label, self._from, self._show = label, time.monotonic() + after, show
-        self._shown: _Shown | None = None
+    def __init__(self, label: str, after: float, *, logged: bool) -> None:
+        self._label, self._next, self._logged = label, time.monotonic() + after, logged
+        self._watched = sys.stderr is not None and sys.stderr.isatty()
+        self._between = _BETWEEN_RECORDS if logged else _BETWEEN if self._watched else _BETWEEN_LINES
+        self._first: tuple[float, int] | None = None  # (time, progress) at the first update: the rate is measured from there
+        self._rich: Any = None
+        self._width = 0
 
     def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() < self._from:
+        now = time.monotonic()
+        if now < self._next:
             return
-        if self._shown is None:
-            self._shown = self._show(self._label)
-        self._from = time.monotonic() + _BETWEEN
-        self._shown.update(done, total)
+        if self._first is None:
+            self._first = now, done
+            self._rich = None if self._logged else _rich_bar(self._label)
+            self._between = self._between if self._rich is None else _BETWEEN
+        self._next = now + self._between
+        if self._rich is not None:
+            self._rich.update(self._rich.task_ids[0], completed=done, total=total)
+            return
+        begun, before = self._first
+        made = done - before
+        left = f", {_in_words((total - done) * (now - begun) / made)} left" if made > 0 else ""
+        self._write(f"{self._label}: {done:,} of {total:,}{left}")
+
+    def _write(self, text: str) -> None:
+        if self._logged:
+            _LOG.info("%s", text)
+            return
+        sys.stderr.write(f"\r{text:{self._width}}" if self._watched else f"{text}\n")
+        sys.stderr.flush()
+        self._width = len(text)
 
     def close(self) -> None:
-        if self._shown is not None:
-            self._shown.close()
+        if self._rich is not None:
+            self._rich.stop()
+        elif self._watched and self._width:
+            self._write("")
+            sys.stderr.write("\r")
 
 
-class _RichBar:
-    def __init__(self, progress: Any, label: str) -> None:
-        self._progress, self._task = progress, progress.add_task(label, total=None)
-        progress.start()
-
-    def update(self, done: int, total: int) -> None:
-        self._progress.update(self._task, completed=done, total=total)
-
-    def close(self) -> None:
-        self._progress.stop()
-
-
-def _rich_bar(label: str) -> _RichBar | None:
-    """Return a bar by rich; None if rich is not installed or the terminal cannot redraw."""
+def _rich_bar(label: str) -> Any:
+    """Return a started bar by rich; None if rich is not installed or the terminal cannot redraw."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -107,49 +112,10 @@ def _rich_bar(label: str) -> _RichBar | None:
         return None
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
-    return _RichBar(Progress(*columns, console=console, transient=True), label)
-
-
-class _Line:
-    """One line on standard error that is rewritten; a new line every ten seconds if it is no terminal."""
-
-    def __init__(self, label: str) -> None:
-        self._label, self._begun, self._next = label, time.monotonic(), 0.0
-        self._first: int | None = None  # progress at the first update: the rate is measured from there
-        self._watched = sys.stderr is not None and sys.stderr.isatty()
-        self._between = 0.0 if self._watched else _BETWEEN_LINES
-        self._width = 0
-
-    def update(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        self._first = done if self._first is None else self._first
-        if now < self._next:
-            return
-        self._next = now + self._between
-        made = done - self._first
-        left = f", {_in_words((total - done) * (now - self._begun) / made)} left" if made > 0 else ""
-        self._write(f"{self._label}: {done:,} of {total:,}{left}")
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text:{self._width}}" if self._watched else f"{text}\n")
-        sys.stderr.flush()
-        self._width = len(text)
-
-    def close(self) -> None:
-        if self._watched and self._width:
-            self._write("")
-            sys.stderr.write("\r")
-
-
-class _Logged(_Line):
-    """A line of the log, one a second at most."""
-
-    def __init__(self, label: str) -> None:
-        super().__init__(label)
-        self._between = _BETWEEN_RECORDS
-
-    def _write(self, text: str) -> None:
-        _LOG.info("%s", text)
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(label, total=None)
+    bar.start()
+    return bar
 
 
 def _in_words(seconds: float) -> str:

@@ -14,7 +14,7 @@ from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import forecast
 from safe2real.methods.base import Reason
 from safe2real.methods.document import document_of, method_in
-from safe2real.methods.for_rewards import Memory, guess_of, proved_wrong, rates
+from safe2real.methods.for_rewards import SearchMemory, guess_of, proved_wrong, rates
 from safe2real.model.serialization import from_text, to_text
 from safe2real.planning import constraint_values
 from safe2real.testing.systems import random_case
@@ -227,7 +227,7 @@ def test_a_plan_stands_until_a_row_that_matters_has_some_more_visits_or_is_clear
     def due(matters, planned, suspects=None):
         some = np.zeros(rows, dtype=bool)
         some[matters] = True
-        memory = Memory({}, None, some, suspect.copy() if suspects is None else suspects)
+        memory = SearchMemory({}, None, some, suspect.copy() if suspects is None else suspects)
         return learner.method.is_due(evidence, planned, memory)
 
     before = visits.copy()

@@ -7,8 +7,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
-from safe2real.evidence.history import Moment, Moments
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.evidence.moments import Moment, Moments
 from safe2real.model.names import Legend
 from safe2real.plots.learner import draw_learning
 from safe2real.plots.map import draw_visits_needed
@@ -155,7 +155,7 @@ def test_without_matplotlib_the_cure_is_named(monkeypatch):
     learner = run(rounds=2)
     plan = learner.plan(REWARD)
     for name in [name for name in sys.modules if name.startswith(("safe2real.plots.", "matplotlib"))]:
-        if name not in ("safe2real.evidence.history",):
+        if name not in ("safe2real.evidence.moments",):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in (learner.plot, plan.plot):

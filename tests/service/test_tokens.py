@@ -11,7 +11,7 @@ from safe2real.campaign.ask import hand_out
 from safe2real.campaign.signing import who_calls
 from safe2real.cli import app
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from safe2real.service.storage import checked_name, places_at
+from safe2real.service.storage import campaign_name, places_at
 from safe2real.service.tokens import PREFIX, Role, Tokens
 from tests.campaign.systems import three_states
 
@@ -55,7 +55,7 @@ def test_a_token_that_cannot_be_kept_is_a_failure_of_storage(tokens, tmp_path):
 @pytest.mark.parametrize("name", ["", "A", "a/b", "..", "a.db", "1a", "a" * 64, "safe2real-service", "pg_temp", None, "a b"])
 def test_names_of_campaigns_lead_nowhere_else(name):
     with pytest.raises(InvalidInput, match="the campaign's name"):
-        checked_name(name)
+        campaign_name(name)
 
 
 @pytest.mark.parametrize("name", ["cell-3\nSTANDING: certified", "a\tb", "a\rb"])

@@ -51,7 +51,7 @@ def put_memory(archive: Archive, memory: Any) -> None:
         archive.document["memory"] = {"kind": _COMPILED, "warm": int(memory.warm)}
         for field, array in memory.candidate._asdict().items():
             archive.put(f"memory.{field}", array)
-    elif isinstance(memory, for_rewards.Memory):
+    elif isinstance(memory, for_rewards.SearchMemory):
         explores = memory.exploring is not None
         archive.document["memory"] = {"kind": _DECLARED, "rewards": list(memory.starts), "exploring": explores}
         starts = [*memory.starts.values(), *([memory.exploring] if memory.exploring is not None else [])]
@@ -81,7 +81,7 @@ def take_memory(archive: Archive, problem: Problem, kept: int) -> Any:
         raise archive.wrong("memory is of no method that is known here")
     starts = [_start(archive, i, problem) for i in range(len(names) + explores)]
     rows = (problem.simulator.kernel.num_rows,)
-    return for_rewards.Memory(
+    return for_rewards.SearchMemory(
         starts=dict(zip(map(str, names), starts, strict=False)),
         exploring=starts[-1] if explores else None,
         matters=archive.array("memory.matters", np.bool_, rows),

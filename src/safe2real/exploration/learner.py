@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.history import Between, Moment, Moments
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
+from safe2real.evidence.moments import Moment, Moments
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
 from safe2real.exploration.episode_log import ImportedLogs, count_in_order, pairs_of, seen_in
@@ -840,7 +840,7 @@ class Learner:
 
     def _moment(self, uncertainty: float, intervals: Sequence[Interval]) -> Moment:
         """Return the present uncertainty, suspects and bounds."""
-        certain = tuple(Between(one.name, one.lower, one.upper, one.allowed) for one in intervals)
+        certain = tuple(one.bounds for one in intervals)
         suspects = int(self.evidence.belief.suspect.sum())
         return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
 

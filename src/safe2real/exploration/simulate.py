@@ -20,7 +20,7 @@ from safe2real._compiled import rollout
 from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
-from safe2real.evidence.history import Moment
+from safe2real.evidence.moments import Moment
 from safe2real.exploration.explore import Unfinished, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real._compiled import codes, rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence, evidence_for
+from safe2real.evidence.moments import Between
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import ROUNDING, Floats, bare
 from safe2real.problem.problem import Problem
@@ -51,8 +52,13 @@ class Interval:
     allowed: float  # upper - lower that is accurate enough
 
     @property
+    def bounds(self) -> Between:
+        """The two ends alone, without the reward and the policy."""
+        return Between(self.name, self.lower, self.upper, self.allowed)
+
+    @property
     def is_accurate(self) -> bool:
-        return self.upper - self.lower <= self.allowed
+        return self.bounds.is_accurate
 
     def is_about(self, reward: ArrayLike) -> bool:
         """Tell whether this is the interval of a given reward.

@@ -48,7 +48,7 @@ _NEAR = 0.02  # of the accuracy that is asked for: nearer the two ends need not 
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
+class BothEnds:
     """What two searches found for a reward, to go on from."""
 
     plan: CertifiedMixture
@@ -71,7 +71,7 @@ class Start:
 
 def search(
     sets: RowSets, reward: Floats, baseline: MarkovPolicy, trusted: Floats, accuracy: float, start: Start | None
-) -> Found:
+) -> BothEnds:
     """Search both bounds of one reward [1 or H, S, A]; without a `start` it begins from the model's own optimum.
 
     `trusted` [K] are lower bounds on V_c of the baseline, `accuracy` is the share of the value that matters.
@@ -83,10 +83,10 @@ def search(
     first = trusted_column(sets, baseline, reward, trusted)
     columns = [first, *(column_of(sets, policy, reward) for policy in start.policies)]
     plan = best_mixture(sets, reward, columns, prices=start.plan_prices, gain=_NEAR * accuracy)
-    return Found(plan, ceiling(sets, reward, start.top_prices, near=_NEAR * accuracy))
+    return BothEnds(plan, ceiling(sets, reward, start.top_prices, near=_NEAR * accuracy))
 
 
-def interval_of(name: str, reward: Floats, found: Found, accuracy: float, *, relative: bool) -> Interval:
+def interval_of(name: str, reward: Floats, found: BothEnds, accuracy: float, *, relative: bool) -> Interval:
     """The interval in words that last: `accuracy` is a share of the upper end where it is `relative`."""
     lower = found.plan.value
     upper = max(lower, found.top.value)
@@ -117,7 +117,7 @@ def proved_wrong(evidence: Evidence) -> NDArray[np.bool_]:
     return np.asarray(belief.suspect & (belief.low > evidence.rule.cleared_gap + ROUNDING))
 
 
-def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: Found) -> Floats:
+def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: BothEnds) -> Floats:
     """[R] what hangs on each row for one reward [1 or H, S, A], as a share of its upper end."""
     model, stake = sets.model, np.zeros(sets.gaps.size)
     unit = 1.0 / max(found.top.value, ROUNDING)
@@ -193,7 +193,7 @@ _INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Memory:
+class SearchMemory:
     """The starting points of the next search, and the rows that this decision depends on."""
 
     starts: dict[str, Start]  # by reward
@@ -326,7 +326,7 @@ class ForRewards(Method):
         rewards, sets, known = (
             _steps_of(self, problem.simulator),
             evidence.sets,
-            memory if isinstance(memory, Memory) else None,
+            memory if isinstance(memory, SearchMemory) else None,
         )
         found = self._found(problem, evidence, sets, rewards, {} if known is None else known.starts)
         intervals = self._intervals(rewards, found)
@@ -338,7 +338,7 @@ class ForRewards(Method):
         starts = {name: one.start for name, one in found.items()}
         if all(one.is_accurate for one in intervals):
             nothing = np.zeros(sets.gaps.size, dtype=np.bool_)
-            after = Memory(starts, None, nothing, nothing)
+            after = SearchMemory(starts, None, nothing, nothing)
             return Decision(Reason.STOP, uncertainty=uncertainty, memory=after, intervals=intervals)
         guess, stake = guess_of(evidence), np.zeros(sets.gaps.size)
         for one in intervals:
@@ -355,7 +355,7 @@ class ForRewards(Method):
             exploring = found[max(intervals, key=lambda one: one.gap).name].plan
         others = [one.policy for one in exploring.used if one is not exploring.columns[0]]
         start = Start(exploring.prices, exploring.prices, others)
-        after = Memory(starts, start, (index > 0.0) | bool(notice), evidence.belief.suspect.copy())
+        after = SearchMemory(starts, start, (index > 0.0) | bool(notice), evidence.belief.suspect.copy())
         decision = _decision(problem, evidence, exploring, uncertainty, after)
         return replace(decision, intervals=intervals, notice=notice)
 
@@ -373,7 +373,7 @@ class ForRewards(Method):
         Returns:
             Whether to call `propose` again.
         """
-        if not isinstance(memory, Memory):
+        if not isinstance(memory, SearchMemory):
             return True
         suspect, visits = evidence.belief.suspect, evidence.pool(evidence.counts.tally.visits)
         before = evidence.pool(planned)
@@ -425,7 +425,7 @@ class ForRewards(Method):
 
     def _found(
         self, problem: Problem, evidence: Evidence, sets: RowSets, rewards: dict[str, Floats], starts: dict[str, Start]
-    ) -> dict[str, Found]:
+    ) -> dict[str, BothEnds]:
         baseline, trusted, accuracy = problem.baseline, evidence.trusted, self.accuracy
         if not self.relative:
             accuracy /= problem.simulator.horizon
@@ -433,7 +433,7 @@ class ForRewards(Method):
             name: search(sets, reward, baseline, trusted, accuracy, starts.get(name)) for name, reward in rewards.items()
         }
 
-    def _intervals(self, rewards: dict[str, Floats], found: dict[str, Found]) -> tuple[Interval, ...]:
+    def _intervals(self, rewards: dict[str, Floats], found: dict[str, BothEnds]) -> tuple[Interval, ...]:
         return tuple(
             interval_of(name, reward, found[name], self.accuracy, relative=self.relative) for name, reward in rewards.items()
         )
@@ -508,7 +508,9 @@ def _exploring(
     return best_mixture(sets, reward, columns, prices=prices, reward_balls=exactly, rounds=_INDEX_ROUNDS, gain=_INDEX_GAIN)
 
 
-def _decision(problem: Problem, evidence: Evidence, found: CertifiedMixture, uncertainty: float, memory: Memory) -> Decision:
+def _decision(
+    problem: Problem, evidence: Evidence, found: CertifiedMixture, uncertainty: float, memory: SearchMemory
+) -> Decision:
     """A mixture with the baseline as its first column, as candidate and share; the baseline alone where nothing else is."""
     others = [
         (weight, column) for weight, column in zip(found.weights[1:], found.columns[1:], strict=True) if weight > _LEAST

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from safe2real.errors import needed_for
-from safe2real.evidence.history import Moment
 from safe2real.evidence.mismatch_map import MismatchMap
+from safe2real.evidence.moments import Moment
 from safe2real.evidence.row_rule import Separation
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down

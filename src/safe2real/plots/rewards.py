@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from safe2real.errors import needed_for
+from safe2real.evidence.moments import Between
 from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.plots.style import BLUE, GREEN, LINES, MOST_PANELS, count_deployments
 
@@ -14,22 +14,7 @@ with needed_for("figures", "report"):
     from matplotlib.figure import Figure
 
 
-class Certain(Protocol):
-    """Certified bounds of one reward: `methods.Interval`, or a stored one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def lower(self) -> float: ...
-    @property
-    def upper(self) -> float: ...
-    @property
-    def allowed(self) -> float: ...
-    @property
-    def is_accurate(self) -> bool: ...
-
-
-Known = tuple[int, Sequence[Certain]]  # deployments, or samples, and the bounds then
+Known = tuple[int, Sequence[Between]]  # deployments, or samples, and the bounds then
 
 
 def draw_rewards(moments: Sequence[Known]) -> Figure:

@@ -175,7 +175,7 @@ def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list
         if index % every == 0 or index == len(events) - 1:
             looks.append((replay.deployments, int(replay.learner.evidence.belief.suspect.sum())))
         if index % rarely == 0 or index == len(events) - 1:
-            moments.append((replay.deployments, replay.learner.intervals()))
+            moments.append((replay.deployments, [one.bounds for one in replay.learner.intervals()]))
     return replay, looks, moments
 
 

@@ -29,7 +29,7 @@ from safe2real.service.campaign_pool import Service
 from safe2real.service.middleware import Shield, campaign_lines, unreadable_line
 from safe2real.service.problem_documents import INTERNAL, Forbidden, NotFound, hidden, problem
 from safe2real.service.request import API, EVERYBODY, OPERATORS, READERS, Body, InService
-from safe2real.service.storage import checked_name
+from safe2real.service.storage import campaign_name
 from safe2real.version import __version__
 
 _PAGE = Path(__file__).with_name("page")
@@ -139,7 +139,7 @@ async def create(call: InService, body: Create) -> Response:
 
 
 def _created(service: Service, body: Create) -> dict[str, Any]:
-    name = checked_name(body.name)
+    name = campaign_name(body.name)
     problem, method = problem_and_method(to_text(body.problem))
     service.places.prepare(name)
     how = body.model_dump(exclude={"name", "problem"})

@@ -39,7 +39,7 @@ _RECENT = 20  # events that a new page is told of
 _BREATH = 15.0  # seconds of silence after which `alive` is sent
 _ID = re.compile(r"([0-9]{1,12})(?:-([0-9a-f]{64}))?")
 
-Seen = tuple[int, str | None]  # the last event that a page was sent; None where it names a number alone
+SentEvent = tuple[int, str | None]  # the last event that a page was sent; None where it names a number alone
 
 
 watching = request.router(READERS, OF_A_CAMPAIGN)
@@ -73,7 +73,7 @@ class _Counted(StreamingResponse):
             self._streams[self._name] -= 1
 
 
-async def _while_valid(call: InCampaign, after: Seen | None) -> AsyncIterator[str]:
+async def _while_valid(call: InCampaign, after: SentEvent | None) -> AsyncIterator[str]:
     async for message in _messages(call.hosted, after, call.limits.answering):
         if not await call.service.is_still(call.caller, call.authorization):
             yield _said("problem", json.dumps({"kind": NoToken.kind, "detail": "this token is no longer valid"}))
@@ -81,11 +81,11 @@ async def _while_valid(call: InCampaign, after: Seen | None) -> AsyncIterator[st
         yield message
 
 
-async def _messages(hosted: HostedCampaign, after: Seen | None, patience: float) -> AsyncIterator[str]:
+async def _messages(hosted: HostedCampaign, after: SentEvent | None, patience: float) -> AsyncIterator[str]:
     """The stream of one page, from the event after `after` on; of a new page, from the last few."""
     try:
         head = await hosted.head(patience)
-        sent: Seen = (max(0, head[0] - _RECENT), None) if after is None else after
+        sent: SentEvent = (max(0, head[0] - _RECENT), None) if after is None else after
         yield "retry: 1000\n\n"
         told, text = await hosted.status(patience)
         yield _said("status", text)
@@ -121,7 +121,7 @@ async def _messages(hosted: HostedCampaign, after: Seen | None, patience: float)
         )
 
 
-def _resumed_from(header: str | None) -> Seen | None:
+def _resumed_from(header: str | None) -> SentEvent | None:
     """The event that a page was sent last, by the id of its message."""
     if not header:
         return None
@@ -137,7 +137,7 @@ def _said(kind: str, data: str, id: str | None = None) -> str:
     return f"event: {kind}\n{named}data: {data}\n\n"
 
 
-def _news(sent: Seen) -> Callable[[Campaign], tuple[bool, list[dict[str, Any]]]]:
+def _news(sent: SentEvent) -> Callable[[Campaign], tuple[bool, list[dict[str, Any]]]]:
     return lambda campaign: _events(campaign, *sent)
 
 

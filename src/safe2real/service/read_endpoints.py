@@ -25,7 +25,7 @@ from safe2real.service.request import OF_A_CAMPAIGN, READERS, Array, Body, InCam
 
 _LARGEST = 2**53
 Forecast = Annotated[bool, Query(description="Rehearse the rest of the campaign, which may take long.")]
-Found = Literal["open", "wrong", "cleared", "known", "contradicted"]
+VerdictName = Literal["open", "wrong", "cleared", "known", "contradicted"]
 Order = Literal["number", "visits", "distance", "lower", "upper", "visits_needed"]
 reading = request.router(READERS, OF_A_CAMPAIGN)
 
@@ -83,7 +83,7 @@ class MapQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     form: Literal["rows", "arrays"] = Field(default="rows", description="A page of rows, or all as arrays.")
-    verdict: Found | None = None
+    verdict: VerdictName | None = None
     state: int | None = Field(default=None, ge=0)
     action: int | None = Field(default=None, ge=0)
     least_visits: int = Field(default=0, ge=0, le=_LARGEST)

@@ -23,7 +23,7 @@ _OWN = "safe2real-service"  # no campaign: where the service keeps its tokens
 _ENDING = ".db"
 
 
-def checked_name(name: object) -> str:
+def campaign_name(name: object) -> str:
     """The name of a campaign, which becomes a file's or a schema's: nothing in it can lead anywhere else."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (_OWN, "information_schema") or name[:3] == "pg_":
         raise InvalidInput(f"the campaign's name is {shown(name)}; give 1 to 63 of a-z, 0-9, _ and -, a letter first")
@@ -81,7 +81,7 @@ class Folder(Places):
         return None
 
     def engine(self) -> sql.Engine:
-        # No campaign can have this name: see `checked_name`.
+        # No campaign can have this name: see `campaign_name`.
         return sql.create_engine(sql.URL.create("sqlite", database=str(self.folder / f"{_OWN}{_ENDING}")))
 
 

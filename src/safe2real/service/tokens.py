@@ -18,10 +18,9 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
-from safe2real.campaign.events import checked_name as checked_one_line
-from safe2real.campaign.events import now
+from safe2real.campaign.events import checked_name, now
 from safe2real.errors import Conflict, InvalidInput
-from safe2real.service.storage import Places, checked_name
+from safe2real.service.storage import Places, campaign_name
 
 REMEMBERED = 1.0  # seconds for which the table is not read again
 PREFIX = "s2r_"  # by which scanners of repositories and logs find tokens
@@ -83,11 +82,11 @@ class Tokens:
         Raises:
             Conflict: There is one of that name, or was.
         """
-        checked_one_line("the token's name", name)
+        checked_name("the token's name", name)
         if role not in list(Role):
             raise InvalidInput(f"role is {str(role)[:40]!r}; give one of {', '.join(Role)}")
         token = PREFIX + secrets.token_urlsafe(32)
-        kept = Kept(name, Role(role), None if campaign is None else checked_name(campaign), now())
+        kept = Kept(name, Role(role), None if campaign is None else campaign_name(campaign), now())
         try:
             self._write(_tokens.insert().values(**asdict(kept), digest=_digest(token)))
         except IntegrityError:

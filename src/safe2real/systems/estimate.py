@@ -138,7 +138,7 @@ class Costing:
 
 
 @dataclass(slots=True)
-class Seen:
+class OutcomeCounts:
     """Counts of every outcome, and the sums of their rewards."""
 
     num_states: int
@@ -532,7 +532,7 @@ class _Task:
         """Names for that many states; what does not fit them is refused before samples are taken, not after."""
         sizes = positive_integer("num_states", num_states), positive_integer("num_actions", num_actions)
         legend = legend_of_env(env, *sizes, self.description.legend)
-        still = Seen(*sizes, cost_levels=1)  # a system in which nothing moves
+        still = OutcomeCounts(*sizes, cost_levels=1)  # a system in which nothing moves
         begun = 0 if self.description.start is None else self.description.start
         build_system(
             still.frequencies(still.per_row()[0], "stay"),
@@ -542,7 +542,7 @@ class _Task:
         return legend
 
     def estimated(
-        self, seen: Seen, source: str, legend: Legend, *, seen_as: Discretised | Numbering | None
+        self, seen: OutcomeCounts, source: str, legend: Legend, *, seen_as: Discretised | Numbering | None
     ) -> EstimatedModel:
         """The system of these counts."""
         if self.description.ended is not None and not seen.saw_an_end:
@@ -577,14 +577,16 @@ class _Task:
         )
 
 
-def _sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None) -> Seen:
+def _sample_rows(
+    source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None
+) -> OutcomeCounts:
     """Draw `count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
 
     Where episodes begin is seen from so many `resets` of it.
     """
     check_function("source.sample", source.sample, "state, action, rng")
     num_states = positive_integer("source.num_states", source.num_states)
-    seen = Seen(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
+    seen = OutcomeCounts(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
     for s in range(seen.num_states):
         for a in range(seen.num_actions):
             rng = np.random.default_rng((seed, s, a))
@@ -609,9 +611,9 @@ def _sampled(place: str, result: Any, num_states: int) -> tuple[int, float, bool
     return state, finite_value(f"{place}: the reward", reward), truth(f"{place}: terminated", terminated)
 
 
-def _count_log(log: EpisodeLog, costing: Costing) -> Seen:
+def _count_log(log: EpisodeLog, costing: Costing) -> OutcomeCounts:
     """Count every step of every episode."""
-    seen = Seen(log.num_states, log.num_actions, costing.levels)
+    seen = OutcomeCounts(log.num_states, log.num_actions, costing.levels)
     for i, episode in enumerate(log.episodes):
         costs = costing.of(episode, f"episode {i}").tolist()
         rewards = [0.0] * episode.length if episode.rewards is None else episode.rewards.tolist()
