@@ -129,3 +129,27 @@ def test_processes_that_compile_at_once_keep_each_others_work(house: House) -> N
     assert [house.run("3"), house.run("3.5")] == [["8", "1", "0"], ["9.0", "1", "0"]]
     assert len(house.files()) == 2  # one function for two types, and no drafts
     assert {path.suffix for path in house.package.glob("__pycache__/*")} == {".nbc"}
+
+
+def test_on_a_terminal_a_first_use_says_once_that_it_compiles(tmp_path):
+    house = House(tmp_path)
+    said = []
+    for _ in range(2):
+        terminal, end = os.openpty()
+        command = [sys.executable, "-c", SCRIPT, "3"]
+        subprocess.run(command, env=house.environment, stdout=subprocess.PIPE, stderr=end, check=True)
+        os.close(end)
+        said.append(read_to_the_end(terminal))
+    assert said[0].count("compiles its inner loops") == 1  # two functions are compiled
+    assert said[1] == ""
+
+
+def read_to_the_end(terminal: int) -> str:
+    text = b""
+    try:
+        while part := os.read(terminal, 4096):
+            text += part
+    except OSError:  # Linux ends a pseudo-terminal whose other side is closed with an error
+        pass
+    os.close(terminal)
+    return text.decode()

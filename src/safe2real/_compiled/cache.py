@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import logging
 import pickle
 import sys
 import uuid
@@ -141,6 +142,15 @@ def _digest_of_sources() -> bytes:
 
 
 @cache
+def _announce() -> None:
+    """Say on a terminal, once in a process, that a pause is compilation."""
+    text = "safe2real compiles its inner loops for this processor; this takes some seconds, once"
+    logging.getLogger("safe2real").debug(text)
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+
+
+@cache
 def folder() -> Path | None:
     """Where machine code is kept; None where nothing can be written."""
     try:
@@ -180,13 +190,12 @@ class SourceCache(caching._Cache):
         """
         rtsys.initialize(target_context)
         path, key = self._place(sig, target_context.codegen())
-        if path is None:
-            return None
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        if content[:_SEAL] != _seal(key, content[_SEAL:]):
+        content = b""
+        if path is not None:
+            with contextlib.suppress(OSError):
+                content = path.read_bytes()
+        if not content or content[:_SEAL] != _seal(key, content[_SEAL:]):
+            _announce()
             return None
         return compiler.CompileResult._rebuild(target_context, *pickle.loads(content[_SEAL:]))
 

@@ -26,7 +26,7 @@ LOOKS = 16  # the KL test of a settled row is due when its visits have grown by 
 class Rule(NamedTuple):
     """The constants of the radius, of the deletion rule and of the bonus."""
 
-    kind: int  # one of `kinds`
+    kind: int  # one of `codes`
     scale: float  # 1, or heuristic
     constant: Array  # [R] LITERAL: log(2 S A H / delta); the others: log(1 / the row's share of delta)
     weight: float  # LITERAL: S
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
     near_successor: Array  # sorted within a row
     likelihood: Array  # [R] log(1 / the row's share of delta) of the KL balls; [0] without them
     within: Array  # [R] TV distance within which the simulator's row is right for sure; [0] where nothing is
-    clearing: int  # one of `kinds`: when a row is cleared
+    clearing: int  # one of `codes`: when a row is cleared
     clearing_gap: float  # what counts as sigma_s there: smaller protects rows that are off by less than was assumed
     clearing_eta: float  # what the sequential test bets on
     clearing_level: float  # log(1 / a row's share of delta) in the sequential test
