@@ -73,7 +73,7 @@ def test_what_rows_were_stated_to_be_within_is_assumed_first_and_its_refutation_
     learner = s2r.Learner(problem)
     learner.evidence.count(np.zeros(4 * 200, np.uint32), np.zeros(3 * 200, np.uint32), np.arange(0, 601, 3))
     (doubt,) = [one for one in learner.doubts() if one.code is DoubtCode.ROWS_CONTRADICTED]
-    assert "of 1 row, of which 1 were stated to be within a distance of the simulator's (`within`)" in doubt.text
+    assert "about 1 row, of which 1 were stated to be within a distance of the simulator's (`within`)" in doubt.text
     other = s2r.Learner(chain(known=np.ones((3, 1), dtype=bool)))
     other.evidence.count(np.zeros(4 * 200, np.uint32), np.zeros(3 * 200, np.uint32), np.arange(0, 601, 3))
     assert not any("within" in one.text for one in other.doubts())

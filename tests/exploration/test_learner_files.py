@@ -223,7 +223,7 @@ def _entry(*path, value):
         (_array("evidence.counts.length", lambda a: a + np.uint32(1)), "evidence, counts: successor has"),
         (_array("evidence.counts.visits", lambda a: a + 1), "do not fit together"),
         (_array("evidence.counts.count", lambda a: -a), "do not fit together"),
-        (_array("evidence.length", lambda a: a + np.uint32(9)), "longer than what was seen"),
+        (_array("evidence.length", lambda a: a + np.uint32(9)), "more successors than were observed"),
         (_array("memory.actions", lambda a: a + np.uint32(2)), "cannot have"),
         (_array("evidence.suspect", lambda a: a[1:]), "has type bool and shape"),
         (_array("evidence.gap", lambda a: a.astype(np.float32)), "has type float32"),

@@ -140,7 +140,7 @@ def test_contradicted_rows_are_named_and_the_guarantee_is_void(tmp_path, unpaint
     assert label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted") in page
     assert label("certified", "certified") not in page
     assert "contradict an assumption in 1 row (named below)" in page
-    assert "contradict what was assumed of 1 row" in section(page, "No guarantee")
+    assert "contradict an assumption about 1 row" in section(page, "No guarantee")
     for title, row in (("Contradicted rows: 1", (0, 0)), ("Wrong rows: 1", (1, 0))):
         listed = section(page, title)
         assert re.findall(r"state \d, action \d", listed) == [f"state {row[0]}, action {row[1]}"]

@@ -246,7 +246,7 @@ def test_what_the_model_has_no_state_for_is_kept_as_far_as_it_was_seen_and_ends_
     proposal = learner.propose()
     assert proposal.reason is s2r.methods.Reason.BASELINE
     assert not proposal.certificate.certified
-    assert "the data contradict what was assumed of 1 row," in proposal.certificate.describe()
+    assert "the data contradict an assumption about 1 row," in proposal.certificate.describe()
     assert not learner.plan(never.where([2])).certificate.certified
 
 

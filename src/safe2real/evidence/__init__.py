@@ -1,4 +1,4 @@
-"""What the data say: counts, confidence sets, suspects, the hybrid model, the mismatch map."""
+"""The data and their consequences: counts, confidence sets, suspects, the hybrid model, the mismatch map."""
 
 from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.evidence.mean_bounds import mean_bounds

@@ -1,4 +1,4 @@
-"""What a guarantee rests on, and why there is none: the statements on certificates, each with its code."""
+"""Assumptions behind a guarantee, and doubts that void it: the statements on certificates, each with its code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def doubts_of(evidence: Evidence) -> tuple[Doubt, ...]:
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
         these = _of_these_within(problem, evidence)
         about = f"{count(refuted, 'row')}{these}, {_which(problem, evidence)}"
-        text = f"the data contradict what was assumed of {about}: see the mismatch map"
+        text = f"the data contradict an assumption about {about}: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
 
@@ -54,7 +54,7 @@ def _which(problem: Problem, evidence: Evidence) -> str:
 
 
 def _departures(evidence: Evidence) -> list[Doubt]:
-    """Episodes that left the model, and those of whose end nobody knows but what broke them off."""
+    """Episodes that left the model, and those that broke off with an unknown next state."""
     found, left = [], evidence.departed - sum(evidence.broken_off.values())
     if left > 0:
         found.append(Doubt(DoubtCode.LEFT_MODEL, f"{count(left, 'episode')} went where the model has no state"))
@@ -65,7 +65,7 @@ def _departures(evidence: Evidence) -> list[Doubt]:
 
 
 def trial_doubts_of(problem: Problem, trust: BaselineTrust) -> tuple[Doubt, ...]:
-    """Why what follows from returns alone is no guarantee: the margin of the baseline pays for it."""
+    """Return the doubts about bounds by returns alone: the baseline's margin pays for them, so its refutation voids them."""
     return tuple(_doubts_of_margin(problem, trust))
 
 
@@ -93,7 +93,7 @@ def _doubts_of_estimate(problem: Problem, evidence: Evidence) -> list[Doubt]:
 
 
 def assumptions_of(evidence: Evidence) -> tuple[Assumption, ...]:
-    """What the settings, the stated margins, the declarations and the user's word make a guarantee rest on."""
+    """Return the assumptions of the settings, the stated margins, the declarations and the user's further statements."""
     problem, codes = evidence.problem, AssumptionCode
     settings, simulator = problem.settings, problem.simulator
     found = [*_within_assumed(problem), *_margins_assumed(problem, evidence.stated)]
@@ -115,12 +115,12 @@ def assumptions_of(evidence: Evidence) -> tuple[Assumption, ...]:
     if simulator.kernel.is_stationary:
         found.append(Assumption(codes.STATIONARY, "the real system's rows do not change with the step"))
     found.append(Assumption(codes.COMPLETE, "the real system has no state, end or cost besides the model's"))
-    text = "episodes start as the simulator's do and have exactly its horizon; what the last step leads to is "
+    text = "episodes start as the simulator's do and have exactly its horizon; the state after the last step is "
     text += "counted" if simulator.counts_end else "not counted"
     found.append(Assumption(codes.START_AND_HORIZON, text))
     found += evidence.support_assumed
     if evidence.belief.known.any():
-        text = f"what is declared of {count(int(evidence.belief.known.sum()), 'known row')} is exact"
+        text = f"the declaration of {count(int(evidence.belief.known.sum()), 'known row')} is exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
     found += [COUNTED, FIXED]
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
@@ -173,8 +173,8 @@ def _within_assumed(problem: Problem) -> list[Assumption]:
         return []
     furthest = float(np.max(np.asarray(problem.within_rows())[stated]))
     text = (
-        f"the simulator's rows are within what was stated of the real ones: {count(int(stated.sum()), 'row')}, at most "
-        f"{furthest:g} in TV distance"
+        f"the simulator's rows are within the stated distances of the real ones: {count(int(stated.sum()), 'row')}, "
+        f"at most {furthest:g} in TV distance"
     )
     return [Assumption(AssumptionCode.WITHIN, text)]
 
@@ -192,11 +192,11 @@ def _of_these_within(problem: Problem, evidence: Evidence) -> str:
 
 
 def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
-    """What the user's word is taken for: cause -> episodes that it cut short."""
+    """The statement of the user that each cause is unrelated to the outcome: cause -> episodes that it cut short."""
     return tuple(
         Assumption(
             AssumptionCode.FAULTS,
-            f"{count(episodes, 'episode')} cut short by {cause}, which had nothing to do with what would have come next",
+            f"{count(episodes, 'episode')} cut short by {cause}, which is unrelated to the steps that would have followed",
             cause,
         )
         for cause, episodes in faults.items()
@@ -204,7 +204,7 @@ def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
 
 
 def _estimate_assumed(problem: Problem, evidence: Evidence) -> tuple[Assumption, ...]:
-    """What a simulator that was estimated rests on itself."""
+    """The assumptions behind an estimated simulator."""
     rows, gap = problem.estimated, problem.settings.calibrated_gap
     if rows is None or not evidence.reuses_simulator:
         return ()

@@ -1,9 +1,9 @@
-"""Is the baseline as safe as was stated? The run itself keeps asking.
+"""Tests of the baseline's stated margin by the data of the run.
 
-Problem: everything that is deployed is paid for by the baseline's margin, and a margin that is not there makes mixtures
-unsafe. Two tests watch it (`_compiled/margin.py`, proofs in docs/evidence.md): the confidence sets that the certificates
-rest on, and the returns of the baseline's own episodes. What they refute stays refuted; where the sets prove more than was
-stated, the larger margin is used.
+Problem: the baseline's margin pays for every deployment, so an overstated margin makes mixtures unsafe. Two tests watch it
+(`_compiled/margin.py`; docs/evidence.md has the proofs in "The margin, by the confidence sets" and "The margin, by
+returns"): the confidence sets of the certificates, and the returns of the baseline's own episodes. A refutation is final;
+if the sets prove a larger margin than stated, the larger one is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BETS = 12  # 1/2, 1/4, ... of the largest stake that cannot lose everything
 
 
 class BaselineTrust:
-    """What the data say about the baseline's V_c, constraint by constraint."""
+    """The data's statements about the baseline's V_c, for each constraint."""
 
     def __init__(
         self, model: CMDP, baseline: MarkovPolicy, margins: Floats, *, delta: float, proves: bool, raises: bool
@@ -149,7 +149,7 @@ class BaselineTrust:
         trust.flags[compiled_margin.HALTED] |= rich.any()
 
     def state(self) -> Archive:
-        """Return what the data have said; `restore` puts it into the trust in the same baseline."""
+        """Return the results of both tests; `restore` puts them into the trust in the same baseline."""
         archive = Archive("trust")
         for field in _LEARNT:
             archive.put(field, getattr(self.compiled, field))
@@ -159,7 +159,7 @@ class BaselineTrust:
         """Take in the `state` of the trust in the same baseline.
 
         Raises:
-            InvalidInput: it cannot be what data have said of this baseline.
+            InvalidInput: no data can have led to this state.
         """
         trust = self.compiled
         for field in _LEARNT:

@@ -179,7 +179,7 @@ class Counts:
         return np.asarray(moving)
 
     def state(self, *, of_record: bool = False) -> Archive:
-        """Return what was counted; `of_record` leaves out spare room, which depends on the batches that were counted."""
+        """Return the counts; `of_record` leaves out spare room, which depends on the batches that were counted."""
         archive, tally = Archive("counts"), self.tally
         at = places_of(tally.begin, tally.length)
         archive.put("capacity", tally.length if of_record else tally.capacity)

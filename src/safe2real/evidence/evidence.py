@@ -1,6 +1,6 @@
-"""All that the data of a run say about its problem: the only thing in a run that changes.
+"""The data of a run and their consequences: the only part of a run that changes.
 
-`count` and its kin take episodes in; everything else is a question. Evidence is the hybrid model (`hybrid.py`: counts,
+`count` and its kin take episodes in; every other method only reads. Evidence is the hybrid model (`hybrid.py`: counts,
 radii, suspects) together with the trust in the baseline (`baseline_margin.py`), and what both prove and refute.
 """
 
@@ -32,7 +32,7 @@ from safe2real.standing import Assumption, AssumptionCode, Doubt
 
 
 class Evidence(HybridModel):
-    """Counts and what follows from them, for one problem."""
+    """The counts of one problem, and everything computed from them."""
 
     def __init__(
         self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, margin_by_sets: bool = True
@@ -40,11 +40,11 @@ class Evidence(HybridModel):
         """Count nothing yet.
 
         Args:
-            problem: what is given and assumed.
+            problem: the fixed inputs and assumptions.
             reuses_simulator: whether rows are ever cleared.
             keeps_safe: whether margins are tested and used.
             margin_by_sets: whether the confidence sets test the margin and may raise it. Otherwise the returns of the
-                baseline alone test it, and what is proved rests on nothing that is assumed of the rows.
+                baseline alone test it, and the bounds rest on no assumption about rows.
         """
         settings, model = problem.settings, problem.simulator
         gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None
@@ -72,7 +72,7 @@ class Evidence(HybridModel):
             raises=settings.robust_safety and margin_by_sets,
         )
         if self.trust.due:
-            self.trust.look(self)  # what is known before any data may contradict the margin, or prove more
+            self.trust.look(self)  # declared knowledge may contradict the margin, or prove a larger one, before any data
 
     def __repr__(self) -> str:
         episodes, samples = count(self.counts.episodes, "episode"), count(self.samples, "sample")
@@ -184,29 +184,48 @@ class Evidence(HybridModel):
     def count_prefix(
         self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool, of_candidate: bool = False
     ) -> None:
-        """The `states` [n + 1] and `actions` [n] of an episode that broke off; n may be 0."""
+        """Count an episode that broke off after n steps; n may be 0.
+
+        Args:
+            states: [n + 1] visited.
+            actions: [n] taken.
+            of_baseline: whether the baseline made it; its return then tests the margin, as if the rest had been perfect.
+            of_candidate: whether the candidate made it; its missing steps then count as worth 0.
+
+        Raises:
+            InvalidInput: states or actions do not fit the system, or a policy cannot have made the episode.
+        """
         if actions:
             seen = np.asarray(states, dtype=np.uint32), np.asarray(actions, dtype=np.uint32)
             whose = np.array([of_baseline]), np.array([of_candidate])
             self.count(*seen, np.array([0, len(actions)]), of_baseline=whose[0], of_candidate=whose[1])
-        else:  # left out of the returns, it would make them a sample chosen by outcome: all that nobody saw was perfect
+        else:  # without it the returns would be a sample chosen by outcome; an unseen episode counts as perfect
             nothing = np.zeros(1, dtype=np.uint32), np.zeros(0, dtype=np.uint32), np.array([0, 0])
             self.trust.take(*nothing, np.array([of_baseline]))
             if of_candidate:
                 self.lose()
 
     def lose(self) -> None:
-        """An episode of the candidate was handed out and nobody saw anything of it; the rows have nothing to learn."""
+        """Count an episode of the candidate of which no step was seen: it counts as worth 0, and no row changes."""
         if self.returns is not None:
             self.returns.lose()
 
     def leave_model(
         self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False, of_candidate: bool = False
     ) -> None:
-        """An episode went where the model has no state: after `states` [n + 1] and `actions` [n + 1], if it began at all.
+        """Count an episode that reached a state which the model lacks; from then on nothing is certified.
 
-        Its n transitions are counted. The model is wrong there, so nothing is certified from now on and only the baseline is
-        proposed; forgetting such episodes instead would leave the others a biased sample.
+        Its n transitions are counted, and only the baseline is proposed. Forgetting such episodes instead would leave the
+        others a biased sample.
+
+        Args:
+            states: [n + 1] visited before it left; empty if it began outside the model.
+            actions: [n + 1] taken, the last of which left the model; empty if it began outside.
+            of_baseline: whether the baseline made it.
+            of_candidate: whether the candidate made it.
+
+        Raises:
+            InvalidInput: states or actions do not fit the system, or a policy cannot have made the episode.
         """
         self.count_prefix(states, actions[:-1], of_baseline=of_baseline, of_candidate=of_candidate)
         # An episode that began elsewhere contradicts the start, which has no row: the first one of the start stands for it.
@@ -223,19 +242,32 @@ class Evidence(HybridModel):
         of_baseline: bool = False,
         of_candidate: bool = False,
     ) -> None:
-        """An episode was cut short after `states` [n + 1] and `actions` [n] by a fault that says nothing about the system.
+        """Count an episode that was cut short by a fault unrelated to the system.
 
-        Its n transitions are counted. That `cause` had nothing to do with what would have happened next is the user's word:
-        certificates name it as an assumption.
+        Its n transitions are counted. The user states that `cause` is unrelated to the steps that would have followed;
+        certificates list that as an assumption.
+
+        Args:
+            states: [n + 1] visited.
+            actions: [n] taken.
+            cause: the fault, in words.
+            of_baseline: whether the baseline made it.
+            of_candidate: whether the candidate made it.
+
+        Raises:
+            InvalidInput: states or actions do not fit the system, or a policy cannot have made the episode.
         """
         self.count_prefix(states, actions, of_baseline=of_baseline, of_candidate=of_candidate)
         self.faults[cause] = self.faults.get(cause, 0) + 1
 
     def announce(self, *, departures: int, outside_support: int) -> None:
-        """What is known and may not be counted yet: what refutes does not wait for its turn.
+        """Take in refutations by recorded episodes that may not be counted yet.
 
-        For records kept elsewhere, in which an episode may have to wait before it is counted. `departures` are episodes that
-        left the model, `outside_support` transitions that the declared support rules out; both of the whole record.
+        For records kept elsewhere, in which an episode may have to wait before it is counted; a refutation does not wait.
+
+        Args:
+            departures: episodes of the whole record that left the model.
+            outside_support: transitions of the whole record that the declared support rules out.
         """
         if departures:
             self.departed = max(self.departed, departures)
@@ -244,17 +276,22 @@ class Evidence(HybridModel):
         self._notice()
 
     def take_over(self, episodes: int, *, behind: bool) -> None:
-        """So many episodes were counted by compiled code on this very state; whether the model may be `behind` them."""
+        """Take over episodes that compiled code has counted in this object's arrays.
+
+        Args:
+            episodes: how many.
+            behind: whether the hybrid model may lack some of them.
+        """
         self.counts.episodes += episodes
         self.make_room()
         self.behind = behind
 
     def _notice(self) -> None:
-        """What was counted or announced may rule a declaration out."""
+        """Distrust every bound if a counted or announced episode left the declared support."""
         if self.outside_support or self.announced_outside:
             self.trust.leave()
 
-    # What follows
+    # Consequences
 
     @property
     def runs_compiled(self) -> bool:
@@ -263,12 +300,12 @@ class Evidence(HybridModel):
 
     @property
     def kept(self) -> int:
-        """How many constraints are kept to: all of them, or none."""
+        """How many constraints must be satisfied: all of them, or none."""
         return self.problem.simulator.num_constraints if self.keeps_safe else 0
 
     @property
     def goes_by_returns(self) -> bool:
-        """Whether the returns of the candidate's own episodes are kept; then those that nobody saw have to be told."""
+        """Whether the returns of the candidate's own episodes are kept; then its lost episodes must be told."""
         return self.returns is not None
 
     @property
@@ -290,7 +327,7 @@ class Evidence(HybridModel):
 
     @property
     def trusted(self) -> Floats:
-        """[K] what the baseline's V_c is at least: threshold and margin. Once a margin is refuted nothing is certain."""
+        """[K] lower bounds on V_c of the baseline: threshold plus margin; 0 once a margin is refuted."""
         model = self.problem.simulator
         return np.zeros(model.num_constraints) if self.trust.halted else np.asarray(model.thresholds + self.margins)
 
@@ -305,7 +342,11 @@ class Evidence(HybridModel):
         return RowSets(self.model, self.belief.gap, self.reach, self.belief.divergence)
 
     def settled(self) -> Evidence:
-        """This, with every counted episode in the model: itself, or a copy where the model is behind; nothing is changed."""
+        """Return evidence whose hybrid model includes every counted episode; this object does not change.
+
+        Returns:
+            This object if its model is up to date, otherwise an updated copy.
+        """
         if not self.behind:
             return self
         other = copy.copy(self)
@@ -318,7 +359,7 @@ class Evidence(HybridModel):
 
     @property
     def structured(self) -> Evidence:
-        """This, as if the problem's ties were true: to find plans with. What it proves is worth nothing if they are not.
+        """This evidence as if the problem's ties were true: to find plans. Its bounds are invalid if a tie is false.
 
         Where ties are not stated, or are stated to be exact, it is this evidence itself.
         """
@@ -344,17 +385,20 @@ class Evidence(HybridModel):
         return all(map(_is_ours, (self, settings.radius, *settings.refinements)))
 
     def state(self, *, of_record: bool = False) -> Archive:
-        """Return all that was counted and concluded; `restore` puts it into fresh evidence of the same problem and method.
+        """Return all counts and conclusions; `restore` puts them into fresh evidence of the same problem and method.
 
         Args:
-            of_record: leave out spare room, and what was only computed because somebody asked for plans.
+            of_record: leave out spare room, and results that only a request for plans has computed.
+
+        Returns:
+            The archive to save.
 
         Raises:
-            InvalidInput: it is of a class from outside the package, whose state is not known here.
+            InvalidInput: the evidence is of a class from outside the package, whose state is not known here.
         """
         if not _is_ours(self):
             raise InvalidInput(
-                f"the evidence is a {type(self).__name__}, which is not of this package, so what it knows cannot be kept; "
+                f"the evidence is a {type(self).__name__}, which is not of this package, so its state cannot be saved; "
                 "keep the episodes, or run a campaign"
             )
         archive = super().state(of_record=of_record)
@@ -369,8 +413,11 @@ class Evidence(HybridModel):
     def restore(self, archive: Archive) -> None:
         """Take in the `state` of evidence of the same problem and method; nothing is counted here yet.
 
+        Args:
+            archive: as `state` returned it.
+
         Raises:
-            InvalidInput: it is of another kind of evidence, or cannot be.
+            InvalidInput: it is of another kind of evidence, or inconsistent.
         """
         if archive.document.get("kind") != type(self).__name__:
             raise archive.wrong("it is of another kind of evidence")
@@ -385,15 +432,31 @@ class Evidence(HybridModel):
             self._structured = structured_from(self, archive.part("structured"))
 
     def estimate(self, policy: Policy) -> Floats:
-        """Return V_c [K] of a policy on the hybrid model; no bound."""
+        """Evaluate a policy on the hybrid model; the values are estimates, not bounds.
+
+        Args:
+            policy: of shape (H, S, A).
+
+        Returns:
+            [K] V_c of each constraint.
+
+        Raises:
+            InvalidInput: the policy was made for another system.
+        """
         return constraint_values(self.model, policy)
 
     def lower_bounds(self, policy: Mixture, uncertainty: float = np.inf) -> Floats:
-        """Return lower bounds on V_c [K] of a policy on the real system.
+        """Return lower bounds on the real V_c of a policy.
 
         Args:
-            policy: any mixture.
-            uncertainty: Delta, by how much V_c of a policy feasible on the model can be off; inf where it is unknown.
+            policy: any mixture of shape (H, S, A).
+            uncertainty: Delta, an upper bound on the error of V_c of policies feasible on the model; inf if unknown.
+
+        Returns:
+            [K] one bound for each constraint; -inf where nothing is proved.
+
+        Raises:
+            InvalidInput: the policy was made for another system.
         """
         estimate = self.estimate(policy)
         feasible = bool((estimate >= self.problem.simulator.thresholds - ROUNDING).all())
@@ -404,7 +467,7 @@ class Evidence(HybridModel):
 
     @property
     def support_assumed(self) -> tuple[Assumption, ...]:
-        """What is assumed of the successors that rows can have."""
+        """The assumption about the possible successors of rows."""
         if self.problem.support is None:
             return ()
         text = "every successor of a row is one that its declared support names"
@@ -412,25 +475,36 @@ class Evidence(HybridModel):
 
     @property
     def ruled_out(self) -> str:
-        """What rules successors out, to say of transitions to them."""
+        """The declaration that rules successors out, as messages about transitions to them say it."""
         return "that the declared support rules out"
 
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
+        """List the reasons why the results are no guarantee; a refuted assumption is one.
+
+        Returns:
+            The reasons, each with a code; empty if the results are a guarantee.
+        """
         return doubts_of(self)
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        """All that a guarantee rests on here."""
+        """List the assumptions that a guarantee rests on.
+
+        Returns:
+            The assumptions, each with a code and a sentence.
+        """
         return assumptions_of(self)
 
 
 def evidence_for(problem: Problem, *, reuses_simulator: bool, keeps_safe: bool) -> Evidence:
-    """Return evidence in which nothing is counted; rows are learnt together where that is certain.
+    """Create evidence in which nothing is counted; rows are learnt together where they are certainly alike.
 
     Args:
-        problem: rows are known to be alike by construction (`copies`), or by the user's word (exact `ties`).
+        problem: rows are certainly alike by construction (`copies`), or by the user's statement (exact `ties`).
         reuses_simulator: whether rows are ever cleared.
         keeps_safe: whether margins are tested and used.
+
+    Returns:
+        Evidence without episodes.
     """
     together = problem.copies is not None or (problem.ties is not None and problem.ties.exact)
     if not together:

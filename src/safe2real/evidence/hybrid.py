@@ -53,11 +53,11 @@ class HybridModel:
             simulator: R rows.
             horizon: steps of an episode that are summed.
             separation: the two gaps; None never clears a row (Algorithm 2).
-            radius: how far a row can be from what was seen of it.
+            radius: bounds the distance of a row to its observations.
             delta: the probability of failure that all rows share.
             bonus_scale: times the bonus of suspect rows.
-            refinements: what makes the sets smaller.
-            stated: what is known of rows.
+            refinements: each makes the sets smaller.
+            stated: declared knowledge of rows.
         """
         self.counts = Counts(simulator, horizon)
         rows = simulator.num_rows
@@ -70,7 +70,7 @@ class HybridModel:
         self.outside_support = 0  # transitions counted that the declared support rules out
         self.announced_outside = 0  # those that are known of, counted or not
         self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
-        self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
+        self.departed = 0  # episodes that reached a state outside the model, counted or announced
         exact = np.zeros(rows, dtype=np.bool_) if stated.known is None else stated.known.copy()
         near = self._near() if find(refinements, NearSets) else None
         self.rule = rule_of(
@@ -180,7 +180,7 @@ class HybridModel:
     def make_room(self) -> None:
         """Give every row room for any episode, as compiled rounds need it, and point the model at the rows' new places."""
         if self.counts.make_room():
-            # no update: what the model knows must not depend on when segments happen to move
+            # no update: the model must not depend on when segments happen to move
             learnt = self.learnt
             self.belief.begin[learnt] = self.counts.tally.begin[learnt]
 
@@ -209,7 +209,7 @@ class HybridModel:
 
     @property
     def learnt(self) -> NDArray[np.bool_]:
-        """[R] whether the model has what was observed of a row; a suspect row may still be the simulator's (`within`)."""
+        """[R] whether the model has the observed row; a suspect row may still be the simulator's (`within`)."""
         return np.asarray(self.belief.begin >= self.counts.simulator.successor.size)
 
     @property
@@ -243,7 +243,7 @@ class HybridModel:
 
     @property
     def refuted(self) -> NDArray[np.bool_]:
-        """Rows of which the data have once contradicted what was assumed, [S, A] or [H, S, A]; it only ever grows."""
+        """Rows of which the data have contradicted an assumption, [S, A] or [H, S, A]; final."""
         return self._shaped(self.belief.refuted.copy())
 
     @property
@@ -258,7 +258,7 @@ class HybridModel:
         return np.asarray(self.counts.tally.length, dtype=np.int64)
 
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
-        """What every row has of `visits`, one entry for each row: its own, unless rows are learnt together."""
+        """Return each row's share of `visits` [R]: its own entry, unless rows are learnt together."""
         return visits
 
     def credit(self, stakes: Floats) -> Floats:
@@ -267,7 +267,7 @@ class HybridModel:
 
     @property
     def together(self) -> tuple[HybridModel, NDArray[np.int64]] | None:
-        """(a model of its own for what is learnt together, [R] its row for each of ours); None where nothing is."""
+        """(the model of the units that are learnt together, [R] the unit of each row); None without such units."""
         return None
 
     @property
@@ -286,14 +286,14 @@ class HybridModel:
 
     @property
     def all_near(self) -> NDArray[np.bool_]:
-        """[R] whether all successors that were seen are near ones; yes where nobody asks."""
+        """[R] whether all observed successors are near ones; always True without the refinement `NearSets`."""
         result = np.empty(self.counts.simulator.num_rows, dtype=np.bool_)
         row_update.near_rows(self.counts.tally, self.rule, result)
         return result
 
     @property
     def bonus(self) -> Floats:
-        """b: what the uncertainty of a row may add to any value, [S, A] or [H, S, A] (paper, Lemma 1)."""
+        """The bonus b, [S, A] or [H, S, A]: the largest effect of a row's uncertainty on any value (paper, Lemma 1)."""
         return self._shaped(self.belief.bonus.copy())
 
     def view(self, wrong: NDArray[np.bool_] | None = None) -> Kernel:
@@ -322,10 +322,10 @@ class HybridModel:
     # Keeping it
 
     def state(self, *, of_record: bool = False) -> Archive:
-        """Return what was counted and concluded; `restore` puts it into a model of the same simulator.
+        """Return counts and conclusions; `restore` puts them into a model of the same simulator.
 
         Args:
-            of_record: leave out what does not follow from the counted episodes and their order, such as spare room.
+            of_record: leave out parts that do not follow from the counted episodes and their order, such as spare room.
         """
         archive = self.conclusions(of_record=of_record)
         archive.put_part("counts", self.counts.state(of_record=of_record))
@@ -374,7 +374,7 @@ class HybridModel:
         learnt = archive.array("learnt", np.bool_, belief.suspect.shape)
         length = archive.array("length", np.uint32, belief.suspect.shape)
         if (length > np.where(learnt, tally.length, tally.simulator_length)).any():
-            raise archive.wrong("rows are longer than what was seen of them")
+            raise archive.wrong("rows have more successors than were observed")
         belief.begin[:] = np.where(learnt, tally.begin, tally.simulator_begin)
         belief.length[:] = length
 

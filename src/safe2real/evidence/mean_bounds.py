@@ -1,7 +1,7 @@
 """The mean of bounded values, however often one looks: confidence sequences by betting.
 
 Problem: independent values X_1, X_2, ... in [0, 1] with mean mu. Find bounds on mu from the first n of them that hold for
-EVERY n at once with probability 1 - alpha: whoever looks after each value and stops when the answer pleases is covered too.
+EVERY n at once with probability 1 - alpha: they stay valid if the user looks after each value and stops at any time.
 
 Algorithm: for a guess m of the mean and a fraction f in [0, 1], a gambler who begins with 1 and stakes f / m on every value
 against m has the capital
@@ -75,7 +75,7 @@ def values_needed(
     Args:
         mean: of the values.
         spread: their standard deviation.
-        target: what the lower bound is to reach.
+        target: the value that the lower bound must reach.
         alpha: as in `mean_bounds`.
         low: what no value is below.
         high: what no value is above.
@@ -112,7 +112,7 @@ def capital_reaches(growth: Floats, alpha: float) -> bool:
 
 
 def _lower(units: Floats, alpha: float) -> float:
-    """The largest m at which the capital has reached 1 / alpha; 0 where there is none."""
+    """The largest m at which the capital has reached 1 / alpha; 0 without such an m."""
     different, times = np.unique(units, return_counts=True)
     below, above = 0.0, 1.0
     for _ in range(_BISECTIONS):
@@ -123,7 +123,7 @@ def _lower(units: Floats, alpha: float) -> float:
 
 
 def _factors(units: Floats | float, m: float) -> Floats:
-    """[n, fractions] what each value multiplies each bet by."""
+    """[n, fractions] the factor of each bet by each value."""
     return np.asarray(1.0 - _FRACTIONS + np.outer(np.divide(units, m), _FRACTIONS))
 
 
@@ -196,7 +196,7 @@ class RunningLower:
 
     @property
     def bound(self) -> float:
-        """What the mean is at least."""
+        """The lower bound on the mean."""
         return self.low + (self.high - self.low) * _guess(self._index)
 
     @property
@@ -226,7 +226,7 @@ class RunningLower:
         return self._look()
 
     def state(self) -> Archive:
-        """Return what the values have shown; `restore` puts it into a bound of the same level and range."""
+        """Return the values and the bound; `restore` puts them into a bound of the same level and range."""
         archive = Archive("lower bound")
         archive.document = {"index": self._index}
         archive.put("values", np.array(list(self._times), dtype=np.float64))  # in the order in which sums are formed
@@ -292,11 +292,11 @@ def _guess(index: int) -> float:
     return 1.0 / (1.0 + math.exp(14.0 - index / _PER_UNIT)) if index else 0.0
 
 
-# What the returns of ONE policy's own episodes say about it: bounds that need no model.
+# Lower bounds on ONE policy's values by the returns of its own episodes: they need no model.
 #
-# For every constraint and every named reward there is a lower bound on what the candidate is worth (`RunningLower`), from
-# the sums of its own episodes alone. A step that nobody saw pays nothing: an episode that was cut short, left the model or
-# was given up counts for the least it can have been worth, and is never left out.
+# For every constraint and every named reward there is a lower bound on the candidate's value (`RunningLower`), from the
+# sums of its own episodes alone. An unseen step counts as 0: an episode that was cut short, left the model or was given up
+# counts with the smallest return that it can have had, and is never left out.
 
 
 class CandidateReturns:
@@ -309,7 +309,7 @@ class CandidateReturns:
             model: its constraints come first.
             policies: the candidate is a mixture of these; one of them makes each of its episodes.
             rewards: [1 or H, S, A] in [0, 1], by name.
-            alpha: how likely each single bound may ever be false.
+            alpha: the probability with which each single bound may ever be false.
         """
         self.policies = tuple(policies)
         self.names = (*model.labels, *rewards)
@@ -320,17 +320,14 @@ class CandidateReturns:
 
     @property
     def floors(self) -> dict[str, float]:
-        """What is certain of the candidate on the real system, in the words of the constraints and rewards.
-
-        Of a utility or a reward it is at least this much that is expected; of a cost, at most.
-        """
+        """Bounds on the candidate's real values by name: lower ones for utilities and rewards, upper ones for costs."""
         proved = [one.bound for one in self.bounds]
         for k, wording in enumerate(self._wordings):
             proved[k] = wording.number(proved[k])
         return dict(zip(self.names, proved, strict=True))
 
     def missing(self, goals: Mapping[str, float]) -> float:
-        """By how much the floors miss these at most; unbounded where there are none."""
+        """Return the largest gap between a floor and its goal; inf without goals."""
         floors, costs = self.floors, {one.label for one in self._wordings if one.is_cost}
         return max(((floors[key] - goal) * (1.0 if key in costs else -1.0) for key, goal in goals.items()), default=np.inf)
 
@@ -365,11 +362,11 @@ class CandidateReturns:
                 one.add_block(values)
 
     def lose(self) -> None:
-        """An episode of the candidate that nobody saw: for all that is known it was worth nothing."""
+        """Count an unseen episode of the candidate as worth 0."""
         self._add([0.0] * len(self.bounds))
 
     def state(self) -> Archive:
-        """Return what the returns have shown; `restore` puts it into the returns of the same candidate."""
+        """Return the state of all bounds; `restore` puts it into the returns of the same candidate."""
         archive = Archive("returns")
         archive.document = {"logged": self.logged, "number": len(self.bounds)}
         for i, one in enumerate(self.bounds):
@@ -389,7 +386,7 @@ class CandidateReturns:
             one.restore(archive.part(str(i)))
 
     def _returns(self, states: Indices, actions: Indices) -> list[float]:
-        """What an episode was worth to every constraint and reward; steps that are missing pay nothing."""
+        """Return the return of an episode for every constraint and reward; missing steps count as 0."""
         before, taken = with_end(self._model, states, actions)
         steps, before = np.arange(taken.size), before[: taken.size]
         return [float(table[steps if len(table) > 1 else 0, before, taken].sum()) for table in self._tables]

@@ -1,4 +1,4 @@
-"""Where the simulator is wrong, row by row, with what is known and what is still open: for people to look at."""
+"""The mismatch map: for each row of the simulator whether it is wrong, right or still open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEVER = 2**62  # visits; more than any row will have
 
 
 class Verdict(IntEnum):
-    """What the data say about one row of the simulator."""
+    """The verdict of the data on one row of the simulator."""
 
     OPEN = 0
     """Suspect: it may be right or wrong; it is learnt from real data until it is cleared."""
@@ -47,10 +47,17 @@ class MismatchMap(Tabular):
     verdict: NDArray[np.uint8]  # values of `Verdict`
     visits_needed: Floats  # until the row is cleared, if its estimate stays; 0 when settled, inf when it would never be
     certified: bool  # whether the intervals are those of a certified radius
-    legend: Legend = field(default_factory=Legend)  # what states and actions are called
+    legend: Legend = field(default_factory=Legend)  # names of states and actions
 
     def row_name(self, index: Sequence[int]) -> str:
-        """A row in words."""
+        """Return the name of a row.
+
+        Args:
+            index: (s, a), or (h, s, a) for dynamics that change with the step.
+
+        Returns:
+            Its state and action by name, after the step if there is one.
+        """
         step = f"step {index[0]}, " if len(index) == 3 else ""
         return f"{step}{self.legend.state(index[-2])}, {self.legend.action(index[-1])}"
 
@@ -66,7 +73,11 @@ class MismatchMap(Tabular):
         return int((self.verdict == verdict).sum())
 
     def to_table(self) -> list[Row]:
-        """One line for each row, with the names of its state and action; a step where rows change with it."""
+        """List the rows with their names, numbers and verdicts.
+
+        Returns:
+            One dict for each row; it has a `step` if rows change with the step.
+        """
         table = []
         for place in np.ndindex(self.visits.shape):
             state, action = place[-2:]
@@ -90,7 +101,14 @@ class MismatchMap(Tabular):
 
 
 def map_mismatch(hybrid: HybridModel) -> MismatchMap:
-    """The state of every row of a hybrid model; `legend` says what its states and actions are called."""
+    """Map the state of every row of a hybrid model.
+
+    Args:
+        hybrid: a hybrid model; evidence is one, with names of its states and actions.
+
+    Returns:
+        The map, with arrays [S, A] or [H, S, A].
+    """
     visits = hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
     seen = visits > 0

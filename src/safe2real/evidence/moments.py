@@ -1,4 +1,4 @@
-"""What was known at moments of a run, kept small: for pictures, never for a decision."""
+"""The course of a run at a limited number of moments: for pictures, never for a decision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 1_000  # moments; a picture has not many more columns
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A value that is certain to lie from `lower` to `upper`; `allowed` apart is accurate enough."""
+    """A value with certified bounds `lower` and `upper`; it is accurate if they are at most `allowed` apart."""
 
     name: str
     lower: float
@@ -24,7 +24,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was known after so many samples."""
+    """The state of knowledge after a number of samples."""
 
     samples: int
     uncertainty: float  # inf where nothing bounds it
@@ -34,11 +34,11 @@ class Moment:
 
 
 class Moments:
-    """In the order of their samples: the last, and of those before it so many, evenly, as a picture can show."""
+    """Moments in the order of their samples: the last one, and evenly spaced earlier ones, at most `_MOST`."""
 
     def __init__(self) -> None:
         self._kept: list[Moment] = []
-        self._noted, self._every = 0, 1  # one of so many is kept
+        self._noted, self._every = 0, 1  # one of every `_every` is kept
         self._passing = False  # whether the last one goes when another comes
 
     def note(self, moment: Moment) -> None:

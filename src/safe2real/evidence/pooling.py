@@ -1,11 +1,11 @@
-"""Which rows are learnt together: every row belongs to one unit, and a unit is what is counted and bounded.
+"""Which rows are learnt together: every row belongs to one unit, and units are counted and bounded.
 
 A unit is a class of ties, whose outcomes are labels, or rows that are one row by construction, whose outcomes are states;
 mostly that is a single row. The real law of a class is one distribution over labels, and row r of it is that law pushed
 through its map. Counting needs care where a map is not injective: a visit there shows a successor and not a label. Which
-visits are counted for a class is therefore decided by the row and never by the outcome (docs/structure.md has the proof, and
-what goes wrong otherwise). A row whose map is not injective is a unit of its own besides: its visits shrink its own set, and
-whichever of the two sets is smaller is used.
+visits are counted for a class is therefore decided by the row and never by the outcome (docs/structure.md has the proof and
+a counterexample). A row whose map is not injective is also a unit of its own: its visits shrink its own set, and the smaller
+of the two sets is used.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
     stated = problem.ties if ties else None
     classes, leads = _classes(problem, known) if stated is not None else _untied(kernel)
     every, apart, shown = np.arange(kernel.num_rows), classes.max(initial=-1) + 1, tells_apart(leads)
-    alone = np.where(known, kernel.num_rows + every, _representatives(problem))  # a known row is nobody's copy
+    alone = np.where(known, kernel.num_rows + every, _representatives(problem))  # a known row is no copy of another
     alone = np.where(classes >= 0, 2 * kernel.num_rows + every, alone)
     key = np.where((classes >= 0) & shown, classes, apart + alone)
     keys, first, unit = np.unique(key, return_index=True, return_inverse=True)

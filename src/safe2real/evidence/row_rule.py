@@ -45,7 +45,7 @@ def near_of(simulator: Kernel, reach: Reach) -> Reach:
 
 
 _EXACTLY = 4096  # visits up to which a tabulated radius is kept for each number of them
-_STEPS = 128  # and so many numbers for each doubling beyond: in between, the larger one holds
+_STEPS = 128  # tabulated numbers for each doubling beyond; in between, the larger radius is used
 _DOUBLINGS = 40
 _LARGEST_TABLE = 2**26  # numbers
 
@@ -93,7 +93,7 @@ def _checked(radius: Radius, grid: NDArray[np.int64], seen: NDArray[np.int64], s
 
 
 KNOWN_SHARE = 0.1
-"""Rows that are known refute what was declared of them falsely with probability at most this share of delta."""
+"""Known rows refute a true declaration with probability at most this share of delta."""
 _BET = 0.3  # where between the two gaps the sequential test expects a right row to look: the best for few visits
 _BY_SUBSETS = (codes.UNION, codes.STITCHED, codes.ADAPTIVE)
 
@@ -108,7 +108,7 @@ class Separation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StatedRows:
-    """What is stated of the simulator's rows beside the two gaps."""
+    """The user's declarations about the simulator's rows, besides the two gaps."""
 
     known: NDArray[np.bool_] | None = None  # [R] rows that are exact
     support: Kernel | None = (
@@ -122,7 +122,7 @@ NOTHING_STATED = StatedRows()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowFacts:
-    """What a rule depends on, row by row."""
+    """The inputs of a rule, for each row."""
 
     sizes: NDArray[np.int64]  # [R] possible successors
     known: NDArray[np.bool_] | None = None  # [R] rows that are exact, and only tested
@@ -146,7 +146,7 @@ def rule_of(
     grid beyond, which is conservative because a radius never grows with the visits. That is checked here.
 
     Args:
-        radius: how far a row can be from what was seen of it.
+        radius: bounds the distance of a row to its observations.
         system: the sizes of the system that the rows are of.
         rows: R of them.
         delta: the probability of failure that all rows share.
@@ -161,7 +161,7 @@ def rule_of(
     gaps = Separation(0.0, 0.0) if separation is None else separation
     threshold = -1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap)
     cleared_gap, mismatch_gap = gaps.calibrated_gap, gaps.mismatch_gap
-    kind = radius.kind if type(radius) in ALL else None  # what a class from elsewhere says of compiled code is not believed
+    kind = radius.kind if type(radius) in ALL else None  # the `kind` of a user's own class is ignored
     exact = np.zeros(sizes.size, dtype=np.bool_) if rows.known is None else rows.known
     clearing = find(refinements, SequentialClearing) or find(refinements, BelowGap)
     balls = find(refinements, LikelihoodBalls)

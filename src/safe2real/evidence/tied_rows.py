@@ -95,7 +95,7 @@ class Store:
 
 
 def _laws(pooling: Pooling, successor: Indices, probability: Floats, begin: Indices, length: Indices) -> Floats:
-    """[U, L] of every class that is stored there; uniform over what is possible where nothing is stored."""
+    """[U, L] the stored law of every class; uniform over its possible labels if none is stored."""
     classes = np.flatnonzero(pooling.classes >= 0)
     result = np.zeros((pooling.classes.size, pooling.leads.shape[1]))
     sizes = length[classes].astype(np.int64)
@@ -113,15 +113,15 @@ def _laws(pooling: Pooling, successor: Indices, probability: Floats, begin: Indi
 # Problem: ties that are false would be believed before anything else objects. Two tests, each with half of `SHARE` of
 # delta. Each row against the rest of its class: by a confidence radius that holds at all times at once, the observed law
 # of a row lies within its radius of the row's real law, and that of the other rows of its class within theirs of the law
-# of the class; if the ties are true these are one, pushed through the row's map, and what was observed is never farther
-# apart than both radii. All of a class at once: the likelihood of what was seen under laws of their own, a free mixture
+# of the class; if the ties are true these are one, pushed through the row's map, and the observed laws are never farther
+# apart than both radii. All of a class at once: the likelihood of the observations under laws of their own, a free mixture
 # for each row or for each state, over that under the best single law; if the ties are true that is at most a nonnegative
-# martingale that begins at 1, which by Ville's inequality hardly ever becomes large. What refutes is final. True ties are
+# martingale that begins at 1, which by Ville's inequality hardly ever becomes large. A refutation is final. True ties are
 # refuted with probability at most `SHARE` of delta: a false alarm, which costs their use and no safety. Proofs:
 # docs/structure.md.
 
 SHARE = 0.1
-_LOOKS = 8  # another look is due when the visits have grown by one part in so many
+_LOOKS = 8  # the next test is due when the visits have grown by 1 / _LOOKS
 
 
 class TieTest:
@@ -137,7 +137,7 @@ class TieTest:
         self._groups = [counted, counted // model.num_actions * model.num_actions]  # by row, by state
         self._classes = np.unique(pooling.shared[counted])  # [C]
         self.refuted: NDArray[np.bool_] = np.zeros(self.rows.size, dtype=np.bool_)  # [T] never taken back
-        self._next = 1  # visits to tested rows before which nobody looks
+        self._next = 1  # visits to tested rows at which the next test is due
 
     @property
     def refuted_classes(self) -> list[int]:
@@ -165,7 +165,7 @@ class TieTest:
         self.refuted |= np.isin(self._pooling.shared[self.rows], beyond)
 
     def state(self) -> Archive:
-        """Return what was refuted, and when the next look is due."""
+        """Return the refuted rows, and when the next test is due."""
         archive = Archive("tie test")
         archive.document = {"next": self._next}
         archive.put("refuted", self.refuted)
@@ -201,7 +201,7 @@ class TieTest:
     def observed(self, counts: Counts) -> tuple[Ints, Ints]:
         """([T, L] how often each row showed each label, [T, L] how often the other rows of its class did).
 
-        Where labels look alike in a row, what it shows is put down to the first of them.
+        If several labels lead to the same successor in a row, an observation counts for the first of them.
         """
         pooling, every = self._pooling, self._shown(counts)
         by_class = np.zeros((pooling.classes.size, every.shape[1]), dtype=np.int64)
@@ -220,7 +220,7 @@ class TieTest:
         return every
 
     def radii(self, shown: Ints) -> Floats:
-        """[T] the radius of every row's own law, or of the rest's, after what was `shown` [T, L]; 1 without a visit."""
+        """[T] the radius of every row's own law, or of the rest's, after the counts `shown` [T, L]; 1 without a visit."""
         possible = (self._pooling.leads[self.rows] >= 0).sum(axis=1)
         visits, seen = shown.sum(axis=1), (shown > 0).sum(axis=1)
         result = np.ones(visits.shape)
@@ -243,7 +243,7 @@ class TieTest:
 
 
 def _mixtures(counts: NDArray[np.int64], possible: NDArray[np.int64]) -> Floats:
-    """[n] log of the Dirichlet(1/2) mixture of laws over so many `possible` outcomes [n], of what was counted.
+    """[n] log of the Dirichlet(1/2) mixture of laws over `possible` outcomes [n], of the `counts` [n, L].
 
     It is the product of (count so far + 1/2) / (visits so far + possible / 2), whatever the order.
     """
@@ -256,8 +256,8 @@ def _mixtures(counts: NDArray[np.int64], possible: NDArray[np.int64]) -> Floats:
 
 # Evidence in which rows are learnt together: one hybrid model of units, shown as rows.
 #
-# The units (`pooling.py`) have a hybrid model of their own, with all that follows from counts: sets, suspects, what is
-# cleared and refuted. The union bound is over units. A row of a class is its unit's law, label by label, with the
+# The units (`pooling.py`) have a hybrid model of their own, with everything computed from counts: sets, suspects, cleared
+# and refuted rows. The union bound is over units. A row of a class is its unit's law, label by label, with the
 # successor that each label has there: a TV or KL ball around a law is pushed forward to one of the same radius, so that
 # everything that looks at rows, robust or not, looks at these.
 
@@ -268,7 +268,7 @@ _ALIKE = 1e-6  # gaps that differ by less are alike
 
 
 class TiedEvidence(Evidence):
-    """Counts and what follows from them, for a problem whose rows are learnt together."""
+    """The evidence of a problem whose rows are learnt together."""
 
     def __init__(
         self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, ties: bool | None = None
@@ -279,7 +279,7 @@ class TiedEvidence(Evidence):
         self.units = UnitModel(problem, self.pooling, reuses_simulator=reuses_simulator)
         self.test = TieTest(problem, self.pooling)
         self.problem_known = problem.known_rows()  # others that need no learning were not declared to be
-        self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
+        self._fed: dict[tuple[int, int], int] = {}  # transitions taken over from other counts: (row, successor) -> how often
         self._listened = self._deaf = self._lost_labels = False  # to reported labels
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
 
@@ -325,7 +325,7 @@ class TiedEvidence(Evidence):
         self._show()
 
     def catch_up(self) -> None:
-        """Take over what somebody else has put into `counts` since the last time; of that, no order is known."""
+        """Take over the transitions that other code has put into `counts` since the last call, in unknown order."""
         rows, successors, often = self.counts.transitions()
         keys = list(zip(rows.tolist(), successors.tolist(), strict=True))
         new = often - np.array([self._fed.get(key, 0) for key in keys], dtype=np.int64)
@@ -339,13 +339,13 @@ class TiedEvidence(Evidence):
         rows, successors = self.counts.transitions_of(states, actions, ends)
         units, outcomes = self.pooling.unit[rows], self.pooling.outcomes(rows, successors)
         labels = self._heard(labels)
-        if labels is not None:  # what a row does not show, the episode says: it counts for the class, too
+        if labels is not None:  # a label that the row does not show, but the episode reports, counts for the class too
             said = np.flatnonzero(self.pooling.tied[rows] & ~self.pooling.counted[rows])
-            # In the order of time: what is concluded on the way must not know of what came later.
+            # In the order of time: a conclusion must not depend on later visits.
             order = np.argsort(np.concatenate([np.arange(rows.size), said]), kind="stable")
             units = np.concatenate([units, self.pooling.shared[rows[said]]])[order]
             outcomes = np.concatenate([outcomes, labels[said]])[order]
-        explained = outcomes >= 0  # what no label explains, the support has noticed
+        explained = outcomes >= 0  # the support has noticed a transition that no label explains
         if explained.any():
             self.units.visit(units[explained], outcomes[explained])
         self.test.look(self.counts)
@@ -354,7 +354,7 @@ class TiedEvidence(Evidence):
     def _heard(self, labels: Ints | None) -> Ints | None:
         """The labels that may be counted: all of them from the first episode on, or none.
 
-        An episode that lost its labels, one that was cut short say, may have lost them because of what they were: the others
+        An episode may have lost its labels because of their values, for example when it was cut short: the other episodes
         would be chosen by outcome. If it is the first one, labels are not listened to at all; later it voids the ties.
         """
         if self.ties is None or not self.ties.reported:
@@ -506,7 +506,7 @@ class TiedEvidence(Evidence):
     def all_near(self) -> NDArray[np.bool_]:
         return self.units.all_near[self._shown]
 
-    # What it rests on
+    # The basis of its bounds
 
     @property
     def _leads_limit(self) -> bool:
@@ -558,7 +558,7 @@ def _by_row(array: NDArray[Any], unit: Ints) -> NDArray[Any]:
 
 
 def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEvidence:
-    """The same counts with the problem's ties taken for true; goes on from what it was `before`."""
+    """Return the same counts with the problem's ties assumed true; continues from the result `before`."""
     if before is None or before.counts is not evidence.counts:
         reuses, keeps = evidence.reuses_simulator, evidence.keeps_safe
         before = TiedEvidence(evidence.problem, reuses_simulator=reuses, keeps_safe=keeps, ties=True)

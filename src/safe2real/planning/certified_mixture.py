@@ -1,9 +1,9 @@
 """Plans by their worst case: the best mixture that is certified over sets of rows, as far as it can be found.
 
 Problem: over all mixtures of policies, maximise the worst V_r subject to a worst V_ck of at least threshold k, each worst
-over the kernels of the sets and on its own; that is what a certificate adds up. Algorithm: column generation. A column is
-a policy with its worst values. A small linear program mixes the columns, its prices lambda say what the next policy is
-worth, and one backward induction finds a policy that is greedy for L_r + sum_k lambda_k L_ck while it carries every L
+over the kernels of the sets and on its own; a certificate adds up these values. Algorithm: column generation. A column is
+a policy with its worst values. A small linear program mixes the columns, its prices lambda say how much the next policy
+gains, and one backward induction finds a policy that is greedy for L_r + sum_k lambda_k L_ck while it carries every L
 under its own worst kernel: the carried numbers ARE the policy's certificates, whatever the greedy choice was worth.
 Stopping rule: the new policy gains nothing, or eight of them were tried. The greedy choice need not be the best response,
 because the worst kernels of the parts differ.
@@ -27,7 +27,7 @@ _GAIN = 1e-4  # of the value: less than that is not worth another policy
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Column:
-    """A policy with what is certain of it."""
+    """A policy with its certified bounds."""
 
     policy: MarkovPolicy
     line: Floats  # [1 + K] lower bounds on V_r and on every V_c
@@ -41,7 +41,7 @@ class CertifiedMixture:
     weights: Floats  # [C]
     value: float  # lower bound on V_r
     lower_bounds: Floats  # [K] on V_c
-    prices: Floats  # [K] what a unit of each threshold costs in reward
+    prices: Floats  # [K] the reward lost per unit of each threshold
 
     @property
     def policy(self) -> Mixture:
@@ -62,7 +62,7 @@ def column_of(balls: RowSets, policy: MarkovPolicy, reward: Floats, reward_balls
 def trusted_column(
     balls: RowSets, baseline: MarkovPolicy, reward: Floats, trusted: Floats, reward_balls: RowSets | None = None
 ) -> Column:
-    """The baseline as a column: each V_c is at least what is `trusted` [K], or its worst where that is more."""
+    """Return the baseline as a column: each V_c is bounded by the larger of `trusted` [K] and its worst value."""
     column = column_of(balls, baseline, reward, reward_balls)
     return Column(baseline, np.array([column.line[0], *np.maximum(trusted, column.line[1:])]))
 
@@ -126,7 +126,7 @@ def best_mixture(
         gain: a policy that adds a smaller share of the value ends the search.
 
     Returns:
-        A mixture whose value and V_c are at least what it says on every kernel of the sets; never below any of `columns`
+        A mixture whose stated value and V_c are lower bounds on every kernel of the sets; never below any of `columns`
         that meets the thresholds.
     """
     thresholds, found = balls.model.thresholds, list(columns)

@@ -1,4 +1,4 @@
-"""What a policy is worth in a known model: values of any utility, value functions, and the occupancy measure.
+"""Evaluation of a policy in a known model: values of any utility, value functions, and the occupancy measure.
 
 Problem: V_f = E[ sum_h f_h(s_h, a_h) ] for a policy under a kernel. Algorithm: one pass over the stored transitions, forward
 for occupancies (and from them values), backward for value functions. A mixture's values are the weighted sum of its parts'.

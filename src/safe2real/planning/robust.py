@@ -34,7 +34,7 @@ class RowSets:
     ) -> None:
         """`gaps` [R] are TV distances, `divergences` [R] bound KL(model row, real row) where they are not inf.
 
-        So many `threads` share the states out, None for as many as pay; the numbers are the same for any number of them.
+        `threads` threads share the states, None for as many as pay; the numbers are the same for any number of them.
         """
         self.model, self.gaps, self.reach = model, gaps, reach
         self.threads = threads_for(model.kernel, model.horizon, threads)
@@ -70,7 +70,7 @@ class RowSets:
     def cheapest(self, cost: Floats, values: Floats) -> Indices:
         """The policy [H, S] of the least expected sum of `cost` [1 or H, S, A] over policies and kernels.
 
-        What it costs from every step and state on goes into `values` [H + 1, S]; each is a lower bound.
+        The cost from every step and state on goes into `values` [H + 1, S]; each is a lower bound.
         """
         H, S, _ = self.model.shape
         actions = np.empty((H, S), dtype=np.uint32)
@@ -125,7 +125,7 @@ def greedy(balls: RowSets, reward_balls: RowSets, reward: Floats, prices: Floats
 def add_open(balls: RowSets, guess: Rows, values: Floats, visits: Floats, weight: float, out: Floats) -> None:
     """Add to `out` [R], for every row, `weight` times its visits times what its set leaves open about `values` [H + 1, S].
 
-    `visits` [H, S, A] are expected on the rows `guess`; what is open at a step is the distance between the guess's
+    `visits` [H, S, A] are expected on the rows `guess`; the open part of a step is the distance between the guess's
     expectation and the least over the row's set.
     """
     model, sets, nothing = balls.model, balls.arrays, np.empty(0, dtype=np.uint32)

@@ -79,7 +79,7 @@ class Solution:
 def solve(
     model: CMDP, reward: ArrayLike, *, warm: Solution | None = None, threads: int | None = None, device: str = "cpu"
 ) -> Solution:
-    """The exact optimum of a reward over the policies that meet every constraint.
+    """Return the exact optimum of a reward over the policies that satisfy every constraint.
 
     Args:
         model: the system, and its constraints.
@@ -94,8 +94,8 @@ def solve(
         The best mixture, its values by evaluation, and a dual bound that shows that nothing is better.
 
     Raises:
-        InvalidInput: for a reward or a warm start of another shape, for a number of threads that is none, and for a device
-            that is not there or has no room for the system.
+        InvalidInput: for a reward or a warm start of another shape, for an invalid number of threads, and for a device that
+            is missing or has no room for the system.
     """
     check_device(device)
     objective = checked_utility(model, reward, "reward")
@@ -160,7 +160,7 @@ def warm_multipliers(model: CMDP, warm: Solution) -> Floats:
 
 
 def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Any]) -> Solution:
-    """What a search found. `take` gives the policies of some slots: actions [n, H, S], or policies."""
+    """Return a search's result as a solution; `take` gives the policies of some slots: actions [n, H, S], or policies."""
     # Every call costs as much as many rows of a sweep, so there are few of them here.
     share = found.weights.tolist()
     used = [j for j in range(len(share)) if share[j] > 0.0]
@@ -187,7 +187,7 @@ def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Any]) -
 
 
 def check_device(device: str) -> None:
-    """Refuse what is neither "cpu" nor "cuda"."""
+    """Refuse a device other than "cpu" and "cuda"."""
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f'device is {device!r}; choose "cpu", or "cuda" for a GPU')
 
@@ -229,11 +229,11 @@ class Solutions:
 def solve_many(
     models: CMDP | Sequence[CMDP], rewards: ArrayLike | Sequence[ArrayLike], *, device: str = "cpu"
 ) -> Solutions:  # fmt: skip
-    """The exact optimum of each of N problems, as `solve` finds it.
+    """Return the exact optimum of each of N problems, as `solve` finds it.
 
     Args:
         models: one system, or N of one shape (H, S, A) with equally many constraints, all with rows that change with the
-            step or none. What they share (`with_thresholds` of one system shares its rows) is stored once.
+            step or none. Shared parts (`with_thresholds` of one system shares its rows) are stored once.
         rewards: one array [S, A] or [H, S, A] for all, or a list or tuple of N.
         device: "cpu", or "cuda" for a GPU (extra `gpu`).
 

@@ -61,7 +61,7 @@ LANES, SLOTS = lanes.LANES, dual_search.SLOTS
 
 
 def slots_for(constraints: int) -> int:
-    """How many policies the search under so many constraints may hold at once."""
+    """Return the largest number of policies that the search under `constraints` constraints holds at once."""
     return (1, SLOTS)[constraints] if constraints < 2 else 4 * constraints + 12
 
 
@@ -82,7 +82,7 @@ def search_by(sweeper: Sweeper, thresholds: Floats, horizon: int, *, rate: float
 
     Args:
         sweeper: its first `warm` slots hold policies to start from; it has `slots_for(K)` of them.
-        thresholds: [K] what the constraints' values must reach.
+        thresholds: [K] lower bounds on the constraints' values.
         horizon: H.
         rate: the extent of the reward (largest minus smallest entry) over that of the utility; read where K = 1.
         warm: how many slots hold policies to start from.

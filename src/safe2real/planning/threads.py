@@ -1,4 +1,4 @@
-"""How many threads plan together; what they do is in `_compiled.team`."""
+"""The number of threads of a plan; `_compiled.team` has their work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safe2real.parallel import cores as cores_of_task
 # cores with an earlier barrier, which spun: at 200,000 two threads took as long as one, 4 half of it, 16 a third. Handing a
 # step to the pool costs some 20 us per thread (2 cores, busy), against about 2 ms for a step of that size.
 WORTH_A_TEAM, WORTH_A_MEMBER = 200_000, 12_500
-MOST = 64  # beyond this many cores the memory is what is waited for
+MOST = 64  # beyond this many cores the threads wait for the memory
 
 
 def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
@@ -22,8 +22,8 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
 
     Args:
         kernel: whose transitions are swept over.
-        horizon: in so many steps.
-        threads: what the user wants; None for as many as pay, of the cores that this process may use. Environments that
+        horizon: H, the number of steps of a sweep.
+        threads: the user's number; None for as many as pay, of the cores that this process may use. Environments that
             share cores out, such as joblib's, say so in NUMBA_NUM_THREADS, which is heeded.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A policy whose actions lie on the device until somebody asks for them."""
+"""A policy whose actions lie on the device until they are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from safe2real.model.validation import Indices, frozen
 class DevicePolicy(MarkovPolicy):
     """A deterministic policy found on the device. Its actions are copied to the host when they are first read.
 
-    A GPU holds an action in one byte where there are at most 256; on the host it takes what every policy takes.
+    A GPU holds an action in one byte where there are at most 256; on the host it takes as much as in every policy.
     """
 
     __slots__ = ("_cupy", "_fetched", "_held")

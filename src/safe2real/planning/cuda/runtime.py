@@ -41,7 +41,7 @@ def find_cupy() -> Any:
 
 
 def check_memory(cupy: Any, needed: int, what: str) -> None:
-    """Refuse what does not fit before anything is copied; `needed` is in bytes."""
+    """Refuse an input that does not fit, before anything is copied; `needed` is in bytes."""
     free, total = (int(number) for number in cupy.cuda.runtime.memGetInfo())
     free += int(cupy.get_default_memory_pool().free_bytes())  # kept from earlier plans, and given out again
     if needed > free:

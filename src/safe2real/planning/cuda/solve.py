@@ -1,8 +1,8 @@
 """Exact plans of one or many systems on a GPU.
 
 Problem, algorithm and stopping rule are those of `planning.solve`; the sweeps run on the device and the search on the host.
-What is proven: a feasible mixture's value meets a dual bound (weak duality), both from float64 values whose sums are formed
-as the CPU forms them, fused where those are. `solve(model, reward, warm=solution)` on the CPU evaluates the same
+The proof is the same: a feasible mixture's value meets a dual bound (weak duality), both from float64 values whose sums are
+formed as the CPU forms them, fused where those are. `solve(model, reward, warm=solution)` on the CPU evaluates the same
 policies anew and proves the result again, with nothing of the device in it.
 """
 
@@ -32,7 +32,7 @@ _ONE_AT_A_TIME = threading.Lock()  # launches are recorded on one stream
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Answers:
-    """What was found for N systems with K constraints each; C policies per system lie on the device."""
+    """The results for N systems with K constraints each; C policies per system lie on the device."""
 
     batch: Batch
     models: Sequence[CMDP]  # N, or one that all share
@@ -104,5 +104,5 @@ def _place(batch: Batch, warm: Solution) -> int:
 
 @cache
 def _stream() -> Any:
-    """One for all plans: what is freed on a stream is given out again on that stream alone."""
+    """Return the one stream of all plans: memory freed on a stream is reused on that stream alone."""
     return find_cupy().cuda.Stream(non_blocking=True)
