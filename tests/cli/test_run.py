@@ -280,6 +280,8 @@ def test_the_figure_has_steps_and_whole_deployments():
 @pytest.mark.usefixtures("no_pictures")
 def test_the_example_is_as_its_script_makes_it(tmp_path):
     document = document_of(EXAMPLE, "--out", tmp_path / "out", "--max-rounds", 30)
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == document
+    assert [plan["as_promised"] for plan in document["plans"]] == [True] * 3
     assert document["certified"] is True
     assert document["unsafe_deployments"] == 0
     assert document["wrong_rows"] == 12

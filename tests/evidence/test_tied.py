@@ -116,6 +116,25 @@ def test_without_the_users_word_evidence_is_as_if_nothing_were_tied():
     assert exact.structured is exact
 
 
+def test_untied_rows_beside_exact_ties_are_counted_whether_or_not_a_support_is_declared():
+    # The last row is untied and no support is declared: nothing limits its successors, and nothing is stored for it.
+    ties = Ties([[0], [0], [-1]], LEADS, exact=True)
+    support = s2r.Kernel.uniform_over(np.array([[[1, 1, 0]], [[0, 1, 1]], [[1, 1, 1]]], dtype=bool))
+    episodes = [[0, 1, 2, 2], [0, 0, 1, 2], [0, 1, 2, 0]]
+    bare, declared = told(chain(ties), *episodes), told(chain(ties, support=support), *episodes)
+    plain = told(chain(Ties(ties.classes, LEADS)), *episodes)
+    for evidence in (bare, declared):
+        assert evidence.outside_support == evidence.units.outside_support == 0
+        assert not evidence.refuted.any()
+        assert counted(evidence) == 7
+        assert evidence.visits.reshape(-1).tolist() == [7, 7, 2]
+        np.testing.assert_array_equal(evidence.counts.visits, plain.counts.visits)
+        assert law_of(evidence, 0) == ([1, 0], [6 / 7, 1 / 7])
+        np.testing.assert_array_equal(evidence.counts.empirical_row(2), plain.counts.empirical_row(2))
+        np.testing.assert_array_equal(evidence.units.counts.empirical_row(1)[:3], [0.5, 0.0, 0.5])
+    assert (bare.units.belief.gap[0], bare.samples) == (declared.units.belief.gap[0], declared.samples)
+
+
 def test_what_it_rests_on_is_said_first():
     learner = s2r.Learner(chain(EXACT))
     certificate = learner.propose().certificate

@@ -396,10 +396,12 @@ class HybridModel:
         """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
         if self.reach.length.size:
             rows, successors = self.counts.transitions_of(states, actions, ends)
+            limited = self.reach.length[rows] > 0  # after any other row, all successors are possible
+            rows, successors = rows[limited], successors[limited]
             first, length = (part[rows].astype(np.int64) for part in (self.reach.begin, self.reach.length))
-            allowed = length == 0
+            allowed = np.zeros(rows.size, dtype=np.bool_)
             for i in range(int(length.max(initial=0))):
-                allowed |= self.reach.successor[first + np.minimum(i, np.maximum(length - 1, 0))] == successors
+                allowed |= self.reach.successor[first + np.minimum(i, length - 1)] == successors
             self.belief.refuted[rows[~allowed]] = True
             self.outside_support += int((~allowed).sum())
 
