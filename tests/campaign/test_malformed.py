@@ -205,12 +205,15 @@ def test_trajectories_made_by_hand_are_refused(watched, share):
     def check(data, name, partial):
         valid, size = (states, S) if name == "states" else (actions, A)
         wrong = data.draw(arrays_by_hand(valid, size))
-        made = Trajectory(wrong, np.array(actions)) if name == "states" else Trajectory(np.array(states), wrong)
+        pair = (wrong, np.array(actions)) if name == "states" else (np.array(states), wrong)
         place = f"{name}|actions"  # lengths that do not fit are about both
-        watched.refuses("tell", lambda: campaign.tell(watched.id, made, partial=partial), place)
-        watched.refuses("tell", lambda: campaign.tell(watched.id, (made.states, made.actions), partial=partial), place)
-        log = [good, made]
-        watched.refuses("import", lambda: campaign.import_log("log", watched.policy, log, partial=partial), place)
+        watched.refuses("tell", lambda: campaign.tell(watched.id, Trajectory(*pair), partial=partial), place)
+        watched.refuses("tell", lambda: campaign.tell(watched.id, pair, partial=partial), place)
+
+        def imported():
+            return campaign.import_log("log", watched.policy, [good, Trajectory(*pair)], partial=partial)
+
+        watched.refuses("import", imported, place)
 
     check()
     for other in ([states, actions], good, None, 5, "0101", (states, actions, [])):

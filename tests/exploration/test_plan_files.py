@@ -215,4 +215,5 @@ def test_a_doubt_more_is_a_doubt_more(plan, tmp_path):
 def test_a_plan_shows_its_bounds_on_the_side_on_which_they_are_true(plan):
     shown = repr(replace(plan, value=2.0 / 3.0, suboptimality=1.0 / 3.0))
     assert "worth 0.666666 or more, at most 0.333334 below the best" in shown
+    assert shown.splitlines()[-1] == f"  {plan.policy.summary}"
     assert "at most inf below" in repr(replace(plan, suboptimality=np.inf))

@@ -192,6 +192,14 @@ def test_an_episode_of_another_system_or_made_by_hand_is_refused(model, episode)
         check_trajectory(model, episode)
 
 
+@pytest.mark.parametrize(
+    ("states", "actions"), [([0, 0.5], [0]), ("01", [0]), ([0, -1], [0]), (None, [0]), ([0, 1], [[0], [0, 1]])]
+)
+def test_lists_that_are_no_whole_numbers_make_no_episode(states, actions):
+    with pytest.raises(InvalidInput, match=r"whole numbers|states run from 0|is not a plain list"):
+        s2r.Trajectory(states, actions)
+
+
 def test_an_episode_made_by_hand_of_lists_is_made_anew():
     checked = check_trajectory(small_model(), s2r.Trajectory([0, 1, 1, 0], np.zeros(3, dtype=np.int64)))
     assert checked.states.dtype == np.uint32

@@ -21,6 +21,9 @@ def test_reprs_are_a_few_lines_and_say_the_sizes() -> None:
         repr(solution)
         == f"Solution(OPTIMAL, value 0 of at most {solution.bound:.6g}, expected upright 50)\n{solution.policy}"
     )
+    assert solution.policy.summary == "Mixture of 1 with weights 1"
+    mixed = s2r.Mixture.of([0.1, 0.15, 0.3, 0.25, 0.2], [policy] * 5)
+    assert mixed.summary == "Mixture of 5 with weights 0.3, 0.25, 0.2, 0.15, ..."
     assert repr(episode) == "Trajectory(50 steps: 0 -1-> 0 -1-> 0 -1-> 0 -1-> ...)"
 
 

@@ -1,5 +1,6 @@
 """What a learner knows in one picture, whatever its method."""
 
+import re
 import sys
 
 import numpy as np
@@ -9,9 +10,10 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.evidence.moments import Moment, Moments
+from safe2real.evidence.row_rule import Separation
 from safe2real.model.names import Legend
 from safe2real.plots.learner import draw_learning
-from safe2real.plots.map import draw_visits_needed
+from safe2real.plots.map import draw_mismatch, draw_visits_needed
 from safe2real.testing.systems import random_case
 
 REWARD = np.eye(4)[:, :2]
@@ -134,6 +136,13 @@ def test_rows_are_called_by_their_names():
         assert all(", " in label.get_text() for label in figure.axes[0].get_yticklabels())
 
 
+@pytest.mark.parametrize("gaps", [(0.0, 0.1), (0.05, 0.1), (0.0, 0.5), (0.9, 0.99)])
+def test_the_names_of_the_gaps_do_not_overlap(gaps):
+    figure = draw_mismatch(run(rounds=5).mismatch_map, Separation(*gaps))
+    low, high = (text.get_window_extent() for text in figure.axes[-1].texts)
+    assert low.y1 < high.y0
+
+
 def test_a_plan_is_drawn_as_it_was_when_it_was_made(tmp_path):
     learner = run()
     plan = learner.plan(REWARD)
@@ -142,6 +151,10 @@ def test_a_plan_is_drawn_as_it_was_when_it_was_made(tmp_path):
     figure = plan.plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").exists()
     assert figure.texts[0].get_text().startswith("Plan (certified): worth at least ")
+    value, missed = re.findall(r"[0-9.]*[0-9]", figure.texts[0].get_text())
+    assert plan.value - 0.01 * abs(plan.value) <= float(value) <= plan.value
+    assert plan.suboptimality <= float(missed) <= 1.1 * plan.suboptimality
+    assert max(len(value), len(missed)) <= 5
     s2r.simulate(learner, named_case()[1], max_rounds=40)
     assert np.array_equal(plan.model.kernel.to_dense(), before)
     from dataclasses import replace

@@ -98,6 +98,24 @@ def test_without_positions_a_policy_is_a_table_and_a_system_a_matrix():
     assert [label.get_text() for label in matrix.get_xticklabels()] == ["home", "way", "pit", "over"]
 
 
+@pytest.mark.parametrize(("horizon", "name"), [(5, "falls"), (15, "steps with the lower tank full")])
+def test_the_legend_of_a_table_lies_within_the_picture(horizon, name):
+    actions = [f"valve {number} half open" for number in range(6)]
+    model = s2r.CMDP.of(
+        s2r.Kernel.from_dense(np.full((3, 6, 3), 1.0 / 3.0)), horizon, 0, s2r.AtMost(np.eye(3)[2], 5.0, name=name)
+    ).with_legend(Legend.of(["low", "half", "full"], actions))
+    cycle = s2r.MarkovPolicy.deterministic(np.arange(3 * horizon).reshape(horizon, 3) % 6, num_actions=6, horizon=horizon)
+    figure = draw_policy(cycle, model)
+    (legend,) = figure.legends
+    drawn, whole, table = legend.get_window_extent(), figure.bbox, figure.axes[0]
+    assert whole.x0 <= drawn.x0
+    assert drawn.x1 <= whole.x1
+    assert drawn.y1 <= table.xaxis.get_tightbbox().y0
+    assert whole.x0 <= table.yaxis.get_tightbbox().x0
+    assert table.bbox.x1 >= 0.7 * whole.x1
+    assert (table.get_xlabel(), table.get_ylabel()) == ("step", "state")
+
+
 def ring(states):
     """Around a circle, forwards or backwards."""
     table = np.zeros((states, 2, states))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import safe2real as s2r
 from safe2real.model.trajectory import Trajectory
@@ -45,6 +46,17 @@ def test_a_known_row_that_a_rollout_contradicts_is_a_failure():
     assert set(found.affects) == set(Guarantee)
     other = replace(problem, known=known_row(1, 0))  # a row that is not known may lead anywhere
     assert rollout_findings(other, episodes_of(other, jumps=1)) == []
+
+
+@pytest.mark.parametrize("make", [list, tuple, np.array])
+def test_rollouts_made_by_hand_are_read_like_others(make):
+    problem = replace(ring(), support=ring().simulator.kernel)
+    by_hand = [Trajectory(make([0, 4, 4, 4, 4, 4, 4]), make([0] * 6))]
+    found = look(problem, Guess(rows=0), max_rounds=5, rollouts=by_hand)
+    assert Code.SUPPORT_BY_ROLLOUTS in {one.code for one in found.failures}
+    assert [one.what for one in found.failures] == [
+        one.what for one in look(problem, Guess(rows=0), max_rounds=5, rollouts=episodes_of(problem, jumps=1)[3:]).failures
+    ]
 
 
 def test_the_check_is_not_ready_then():

@@ -206,13 +206,15 @@ class Plan(Tabular):
         on = self.model if model is None else model
         if on is None:
             raise InvalidInput("this plan has no model to be drawn on; give one: plot(model=system.model)")
-        missed = f", at most {rounded_up(self.suboptimality)} below the best" if np.isfinite(self.suboptimality) else ""
-        title = f"Plan ({self.certificate.standing}): worth at least {rounded_down(self.value)}{missed}"
+        missed = ""
+        if np.isfinite(self.suboptimality):
+            missed = f", at most {rounded_up(self.suboptimality, digits=2)} below the best"
+        title = f"Plan ({self.certificate.standing}): worth at least {rounded_down(self.value, digits=3)}{missed}"
         return kept(draw_policy(self.policy, on, title=title), path)
 
     def __repr__(self) -> str:
         worth = f"worth {rounded_down(self.value)} or more, at most {rounded_up(self.suboptimality)} below the best"
-        return f"Plan({worth})\n  {self.certificate}\n  {str(self.policy).splitlines()[0]}"
+        return f"Plan({worth})\n  {self.certificate}\n  {self.policy.summary}"
 
 
 _STATED: dict[str, Any] = {  # the lists of a certificate, and how to read one entry

@@ -14,21 +14,21 @@ _LARGE = ((10**9, "billion"), (10**6, "million"))
 _RELATIVE, _ABSOLUTE = 1e-13, ROUNDING  # what float rounding may have added, not to be passed on to the next digit
 
 
-def rounded_down(limit: float, decimals: int | None = None) -> str:
-    """Format an upper limit in six digits, or with `decimals`, rounded down: the printed value satisfies the limit."""
-    return _rounded(limit, decimals, ROUND_FLOOR, 1.0)
+def rounded_down(limit: float, decimals: int | None = None, *, digits: int = _DIGITS) -> str:
+    """Format an upper limit in some significant digits, or with `decimals`, rounded down: what is printed satisfies it."""
+    return _rounded(limit, decimals, digits, ROUND_FLOOR, 1.0)
 
 
-def rounded_up(limit: float, decimals: int | None = None) -> str:
-    """Format a lower limit in six digits, or with `decimals`, rounded up: the printed value satisfies the limit."""
-    return _rounded(limit, decimals, ROUND_CEILING, -1.0)
+def rounded_up(limit: float, decimals: int | None = None, *, digits: int = _DIGITS) -> str:
+    """Format a lower limit in some significant digits, or with `decimals`, rounded up: what is printed satisfies it."""
+    return _rounded(limit, decimals, digits, ROUND_CEILING, -1.0)
 
 
-def _rounded(limit: float, decimals: int | None, rounding: str, sign: float) -> str:
+def _rounded(limit: float, decimals: int | None, digits: int, rounding: str, sign: float) -> str:
     if not math.isfinite(limit):
         return f"{limit:g}"
     if decimals is None:
-        return f"{float(Context(_DIGITS, rounding).create_decimal(limit + sign * _RELATIVE * abs(limit))):.{_DIGITS}g}"
+        return f"{float(Context(digits, rounding).create_decimal(limit + sign * _RELATIVE * abs(limit))):.{digits}g}"
     return f"{float(Decimal(limit + sign * _ABSOLUTE).quantize(Decimal(1).scaleb(-decimals), rounding)):.10g}"
 
 

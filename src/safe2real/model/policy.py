@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from safe2real.model.cmdp import CMDP
 
 
+_WEIGHTS = 4  # of a mixture in one line
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class MarkovPolicy:
     """pi_h(a | s) for every step, state and action; build one with `stochastic`, `deterministic` or `uniform`.
@@ -199,6 +202,13 @@ class Mixture:
                 f"a mixture was put together by hand from the weights {shown(weights)} and {shown(policies)}; build one "
                 "with Mixture.of(weights, policies)"
             )
+
+    @property
+    def summary(self) -> str:
+        """The number of policies and the largest weights, in one line."""
+        largest = ", ".join(f"{weight:.4g}" for weight in np.sort(self.weights)[::-1][:_WEIGHTS])
+        more = ", ..." if len(self.policies) > _WEIGHTS else ""
+        return f"Mixture of {len(self.policies)} with weights {largest}{more}"
 
     def __repr__(self) -> str:
         parts = "".join(f"\n  {weight:.6g} {part}" for weight, part in zip(self.weights, self.policies, strict=True))

@@ -30,6 +30,13 @@ class Trajectory:
     labels: Indices | None = None  # [n] of the noise that was drawn at each step, where the system says so
     seed: int | None = None  # that the environment was reset with, where it is known: episodes of one seed count once
 
+    def __post_init__(self) -> None:
+        for name in ("states", "actions", "labels"):
+            given = getattr(self, name)
+            if not isinstance(given, np.ndarray) and not (name == "labels" and given is None):
+                numbers = whole_numbers(name, given, below=np.iinfo(np.uint32).max, what=name)
+                object.__setattr__(self, name, frozen(numbers.astype(np.uint32)))
+
     def __repr__(self) -> str:
         first = " ".join(f"{s} -{a}->" for s, a in zip(self.states[:4].tolist(), self.actions[:4].tolist(), strict=False))
         return f"Trajectory({self.length} steps: {first} ...)"

@@ -36,6 +36,7 @@ _RARE = 0.06  # of the cells of a band
 _BARS = 20
 _MOST_NAMED = 80  # states whose names are written
 _LONGEST_NAME = 20  # characters of a name beside a map
+_GAP_NAME = 0.28  # inches, the height of the name of a gap beside the scale
 _CHARACTER = 0.066  # inches, of the small print on axes
 
 _MARKS: dict[Verdict, tuple[str, str, str]] = {  # marker, colour, meaning
@@ -105,9 +106,11 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: f
     figure.colorbar(scale, cax=bar)
     bar.set_title("estimated\nTV distance", fontsize=9, loc="left")
     if separation is not None:
-        for gap, word in ((separation.calibrated_gap, "calibrated\ngap"), (separation.mismatch_gap, "mismatch\ngap")):
+        low, high = separation.calibrated_gap, separation.mismatch_gap
+        apart = 0.5 * max(0.0, _GAP_NAME / tall - (high - low))
+        for gap, at, word in ((low, low - apart, "calibrated\ngap"), (high, high + apart, "mismatch\ngap")):
             bar.axhline(gap, color="black", linewidth=1.5)
-            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=7, transform=bar.get_yaxis_transform())
+            bar.text(-0.25, at, word, ha="right", va="center", fontsize=7, transform=bar.get_yaxis_transform())
     per_step = ", the largest over the steps" if found.visits.ndim == 3 else ""
     words = "" if found.certified else " (heuristic radius)"
     title = f"Distance of the real rows to the simulator's{per_step}{words}"

@@ -18,7 +18,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Policy
 from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import occupancy
-from safe2real.plots.style import GREEN, INK, KINDS, RED, explain, panel, shortened, write_title
+from safe2real.plots.style import GREEN, INK, KINDS, RED, columns_within, explain, panel, shortened, write_title
 from safe2real.plots.system import Places, draw_cells, ends, losses, map_figure, mark_cells, name_cells, places_of
 
 with needed_for("figures", "report"):
@@ -37,6 +37,7 @@ _STILL = 0.1  # of the longest mean move, below which an action has no direction
 _MOST_STATES = 50  # in one table; those where the policy is longest
 _NEVER = 1e-6
 _WIDEST, _CELL = 9.0, 0.32  # inches, of a table
+_NARROWEST, _WIDEST_CELL = 7.0, 0.8  # inches, of a picture, and of a step in a short table
 _LONGEST = 24  # characters of a name beside a table
 _SHADES = LinearSegmentedColormap.from_list("visits", ["white", "#bcd3ee", "#7aa7dc"])  # light: arrows lie on it
 
@@ -182,13 +183,15 @@ def _draw_table(visits: Floats, model: CMDP, title: str) -> Figure:
     chosen = np.sort(reached[:_MOST_STATES])
     steps = len(visits)
     names = [_shown(model, state) for state in chosen.tolist()]
-    left = 0.35 + 0.075 * max(map(len, names))
-    cell = min(_CELL, _WIDEST / steps)
+    left = 0.6 + 0.075 * max(map(len, names))
+    wide = max(min(_CELL * steps, _WIDEST), min(_WIDEST_CELL * steps, _NARROWEST - left - 0.3))
+    width = max(left + wide + 0.3, _NARROWEST)
     actions = sorted(set(visits[:, chosen].argmax(axis=2)[there[:, chosen] > _NEVER].tolist()))
     handles = _handles(model, actions)
-    below = 0.6 + 0.22 * -(-len(handles) // 4)
-    wide, tall = max(cell * steps, 1.5), 0.24 * len(chosen)
-    figure = Figure(figsize=(max(left + wide + 0.3, 7.0), 0.75 + tall + below))
+    columns = columns_within(handles, width - 0.3, 4)
+    below, above = 0.6 + 0.22 * -(-len(handles) // columns), 0.5 if len(chosen) == len(reached) else 0.75
+    tall = 0.24 * len(chosen)
+    figure = Figure(figsize=(width, above + tall + below))
     axes = panel(figure, left, below, wide, tall)
     axes.imshow(_colours(visits[:, chosen], model.num_actions), aspect="auto", interpolation="nearest")
     axes.set_yticks(range(len(chosen)), names, fontsize=8, parse_math=False)
@@ -196,13 +199,14 @@ def _draw_table(visits: Floats, model: CMDP, title: str) -> Figure:
     every = max(1, -(-steps // 30))
     axes.set_xticks(range(0, steps, every), [f"{step}" for step in range(0, steps, every)], fontsize=8)
     axes.set_xlabel("step")
+    axes.set_ylabel("state")
     axes.tick_params(length=2)
     write_title(figure, 0.2, 0.24, title or "What the policy does", 11)
     if len(chosen) < len(reached):
         share = float(there[:, chosen].sum() / there.sum())
         more = f"the {len(chosen)} states it is in longest, of {len(reached):,} it reaches: {share:.1%} of its steps"
         write_title(figure, 0.2, 0.48, more, 9)
-    explain(figure, handles, 4, 0.2)
+    explain(figure, handles, columns, 0.2)
     return figure
 
 

@@ -25,6 +25,7 @@ INK, PALE, LINES = "#374151", "#9ca3af", "0.92"
 KINDS = (BLUE, ORANGE, GREEN, "#cc79a7", "#56b4e9", "#e69f00", "#f0e442", "#7f7f7f")
 MOST_PANELS = 6  # of one picture
 _DOTS = 150  # for each inch of a file
+_HANDLE, _LETTER = 0.55, 0.072  # inches, of a mark in a legend with the space beside it, and of a letter of its label
 _POINTS = 1_000  # columns of a curve; a picture has not many more
 
 
@@ -67,6 +68,15 @@ def explain(figure: Figure, handles: Sequence[Artist], columns: int, left: float
     if handles:
         figure.legend(handles=list(handles), loc="lower left", bbox_to_anchor=(left / width, 0.06 / height), ncols=columns,
                       fontsize=8.5, frameon=False, borderaxespad=0.0, borderpad=0.0)  # fmt: skip
+
+
+def columns_within(handles: Sequence[Artist], width: float, most: int) -> int:
+    """Return the number of columns, up to `most`, in which the legend of `explain` is at most `width` inches wide."""
+    lengths = [_HANDLE + _LETTER * len(str(handle.get_label())) for handle in handles]
+    for columns in range(min(most, len(lengths)), 1, -1):
+        if sum(max(part) for part in np.array_split(lengths, columns)) <= width:
+            return columns
+    return 1
 
 
 def shortened(name: str, longest: int) -> str:
