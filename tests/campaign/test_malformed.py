@@ -153,10 +153,13 @@ def test_malformed_episodes_are_refused_at_every_door(watched, share):
         watched.refuses("tell_json", lambda: campaign.tell_json(watched.id, episode, partial=partial), place)
         watched.refuses("import_log", lambda: campaign.import_log("log", watched.policy, log, partial=partial), named)
         if damage in ("length", "outside", "never"):
-            made = Trajectory(states, actions)  # not by Trajectory.of, which would refuse it
-            log[position] = made
-            watched.refuses("tell", lambda: campaign.tell(watched.id, made, partial=partial), place)
-            watched.refuses("import", lambda: campaign.import_log("log", watched.policy, log, partial=partial), place)
+
+            def imported():
+                log[position] = Trajectory(states, actions)  # not by Trajectory.of, which would refuse it
+                return campaign.import_log("log", watched.policy, log, partial=partial)
+
+            watched.refuses("tell", lambda: campaign.tell(watched.id, Trajectory(states, actions), partial=partial), place)
+            watched.refuses("import", imported, place)
 
     check()
     assert watched.refused.total() >= 0.8 * share * EPISODES, watched.refused

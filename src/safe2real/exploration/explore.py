@@ -226,6 +226,8 @@ def explore(
     """
     model, max_rounds = learner.simulator, positive_integer("max_rounds", max_rounds)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        if isinstance(env, type):
+            raise InvalidInput(f"{env.__name__} is a class; give an instance, {env.__name__}()")
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
     check_reset(env)
     _check_space("observation", env.observation_space, model.num_states)

@@ -314,7 +314,9 @@ _AnyPolicy = TypeVar("_AnyPolicy", MarkovPolicy, Mixture, Policy)
 def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
     """Refuse a policy that was made for another system."""
     if policy.shape != model.shape:
-        raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {model.shape}")
+        wanted = (model.steps, model.num_states, model.num_actions)
+        fix = f"; give a policy for {model.steps} steps, the horizon" if policy.shape[0] != model.steps else ""
+        raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {wanted}{fix}")
 
 
 def fitted(policy: _AnyPolicy, model: CMDP, name: str = "policy") -> _AnyPolicy:
