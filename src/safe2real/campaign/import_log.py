@@ -66,7 +66,7 @@ _Earlier = list[tuple[str, bool]]  # recorded episodes of one source in order: c
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedEpisodes:
     """All episodes that are in the record, by where they come from, and those that have names."""
 
     _all: dict[tuple[str, str | None], _Earlier] = field(default_factory=dict)  # by source, and policy of told ones
@@ -89,7 +89,7 @@ def key_of(content: dict[str, Any]) -> str:
     return to_text({name: value for name, value in content.items() if name != "id"})
 
 
-def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
+def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: RecordedEpisodes, fitted: frozenset[int]) -> Chosen:
     """Which episodes of a log of `policy` (digest) to record, given those that the record has; raises `Conflict`.
 
     `fitted` are fingerprints of the episodes that the simulator was estimated from.
@@ -119,9 +119,9 @@ def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorde
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
 
-def recorded_of(name: str, events: Iterable[Event]) -> Recorded:
+def recorded_of(name: str, events: Iterable[Event]) -> RecordedEpisodes:
     """All episodes that were told to campaign `name` or imported."""
-    found = Recorded()
+    found = RecordedEpisodes()
     asked: dict[int | None, tuple[str, str]] = {}  # number -> policy, id
     for event in events:
         if event.kind == ASK:
@@ -139,7 +139,7 @@ def recorded_of(name: str, events: Iterable[Event]) -> Recorded:
     return found
 
 
-def _is_known(episode: dict[str, Any], recorded: Recorded) -> bool:
+def _is_known(episode: dict[str, Any], recorded: RecordedEpisodes) -> bool:
     """Whether the record has an episode of this id; an id that names another one there is a mistake in the log."""
     id = episode.get("id")
     if id is None:

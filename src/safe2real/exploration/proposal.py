@@ -19,12 +19,7 @@ HALT_ADVICE = (
 
 def coin_of(seed: int, round_number: int) -> float:
     """Return the coin of a round, uniform in [0, 1)."""
-    return draw_of(seed, round_number, 0)
-
-
-def draw_of(seed: int, round_number: int, index: int) -> float:
-    """Return the index-th uniform number of a round: 0 is the coin, 1 the beginning, 2 + 2h and 3 + 2h are of step h."""
-    return rollout.draw(int(seed), round_number, index)
+    return rollout.draw(int(seed), round_number, 0)  # 1 is the beginning of the episode, 2 + 2h and 3 + 2h are of step h
 
 
 def drawn(weights: Floats, coin: float) -> int:

@@ -8,7 +8,7 @@ import pytest
 import safe2real as s2r
 from safe2real.planning import Solution, Solutions, Status, solve_many
 from safe2real.planning.cuda import batch, runtime
-from safe2real.planning.cuda.policies import DevicePolicy
+from safe2real.planning.cuda.solve import DevicePolicy
 from safe2real.planning.sweeper import LANES
 from tests.cases import each
 from tests.planning.cuda import emulated

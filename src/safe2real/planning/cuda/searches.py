@@ -17,7 +17,7 @@ from safe2real.planning.cuda.sweeper import Sweeper
 from safe2real.planning.sweeper import LANES, slots_for, weights_of
 
 
-class Found(NamedTuple):
+class SearchEnds(NamedTuple):
     """How the searches for N systems ended; C policies per system lie on the device."""
 
     status: NDArray[np.int64]  # [N] codes
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     passes: NDArray[np.int64]  # [N]
 
 
-def search_all(sweeper: Sweeper, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
+def search_all(sweeper: Sweeper, thresholds: Floats, warm: int, multipliers: Floats) -> SearchEnds:
     """Search until every system is finished.
 
     Args:
@@ -49,7 +49,7 @@ def search_all(sweeper: Sweeper, thresholds: Floats, warm: int, multipliers: Flo
     return search(sweeper, lines, thresholds, warm, np.tile(multipliers, (systems, 1)))
 
 
-def _search_one(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
+def _search_one(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> SearchEnds:
     """K = 1; `lines` and `multipliers` are overwritten."""
     extents, systems = sweeper.batch.extents, len(lines)
     searches = dual_search.Searches(
@@ -79,10 +79,10 @@ def _search_one(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, 
         _sweep(sweeper, lines, weights_of(searches.asked), searches.slots, counts)
         dual_search.tell_all(searches, status, counts)
     bound, shortfall, passes = searches.numbers[:, [dual_search.BOUND, dual_search.SHORTFALL, dual_search.PASSES]].T
-    return Found(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
+    return SearchEnds(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
 
 
-def _search_several(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
+def _search_several(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> SearchEnds:
     """K >= 2; `lines` and `multipliers` are overwritten."""
     systems, slots, parts = lines.shape
     searches = column_generation.Searches(
@@ -109,7 +109,7 @@ def _search_several(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: i
     bound, shortfall, passes = searches.numbers[
         :, [column_generation.BOUND, column_generation.SHORTFALL, column_generation.PASSES]
     ].T
-    return Found(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
+    return SearchEnds(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
 
 
 def _sweep(sweeper: Sweeper, lines: Floats, weights: Floats, slots: NDArray[np.int64], counts: NDArray[np.int64]) -> None:

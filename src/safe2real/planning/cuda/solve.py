@@ -18,16 +18,48 @@ import numpy as np
 
 from safe2real._compiled import codes
 from safe2real.model.cmdp import CMDP
-from safe2real.model.validation import Floats
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats, Indices, frozen
 from safe2real.planning.cuda.batch import Batch, upload
-from safe2real.planning.cuda.policies import DevicePolicy
 from safe2real.planning.cuda.runtime import find_cupy
-from safe2real.planning.cuda.searches import Found, search_all
+from safe2real.planning.cuda.searches import SearchEnds, search_all
 from safe2real.planning.cuda.sweeper import Sweeper
 from safe2real.planning.solve import Solution, as_solution, warm_multipliers
 from safe2real.planning.sweeper import LANES, Outcome, slots_for
 
 _ONE_AT_A_TIME = threading.Lock()  # launches are recorded on one stream
+
+
+class DevicePolicy(MarkovPolicy):
+    """A deterministic policy found on the device. Its actions are copied to the host when they are first read.
+
+    A GPU holds an action in one byte where there are at most 256; on the host it takes as much as in every policy.
+    """
+
+    __slots__ = ("_cupy", "_fetched", "_held")
+
+    def __init__(self, shape: tuple[int, int, int], cupy: Any, held: Any) -> None:
+        # The fields of a frozen dataclass; `actions` is a property here.
+        for name, value in zip(("horizon", "num_states", "num_actions"), shape, strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "table", None)
+        object.__setattr__(self, "_cupy", cupy)
+        object.__setattr__(self, "_held", held)  # [H, S]
+        object.__setattr__(self, "_fetched", None)
+
+    @property
+    def held(self) -> Any | None:
+        """[H, S] on the device, or None when it has been copied to the host and let go."""
+        return self._held  # type: ignore[attr-defined]
+
+    @property
+    def actions(self) -> Indices:
+        """[H, S] on the host."""
+        if self._fetched is None:  # type: ignore[attr-defined]
+            copied = self._cupy.asnumpy(self._held)  # type: ignore[attr-defined]
+            object.__setattr__(self, "_fetched", frozen(copied.astype(np.uint32)))
+            object.__setattr__(self, "_held", None)
+        return self._fetched  # type: ignore[attr-defined, no-any-return]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,7 +68,7 @@ class Answers:
 
     batch: Batch
     models: Sequence[CMDP]  # N, or one that all share
-    found: Found
+    found: SearchEnds
 
     def solution(self, i: int) -> Solution:
         """The answer for system i, as `planning.solve` gives it; its policies stay on the device until they are read."""
@@ -76,7 +108,7 @@ def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -
     sweeper, systems = Sweeper(batch), batch.systems
     if batch.parts == 1:
         lines = sweeper.greedy(np.ones((systems, 1, 1)), np.zeros((systems, 1), dtype=np.int32))
-        best = Found(
+        best = SearchEnds(
             np.full(systems, codes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
             np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
         )  # fmt: skip
