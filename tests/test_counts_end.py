@@ -202,7 +202,7 @@ def test_a_campaign_hands_out_actions_for_every_step_and_verifies(tmp_path) -> N
         assert learner.evidence.trust.episodes == 3  # a policy for the steps alone is the baseline all the same
         plan = campaign.plan(REWARD)
         assert plan.policy.shape == (STEPS, STATES, ACTIONS)
-        assert any("leads to is counted" in one.text for one in plan.certificate.assumptions)
+        assert any("the state after the last step is counted" in one.text for one in plan.certificate.assumptions)
         agent = plan.policy.agent()
         agent.reset()
         for _ in range(STEPS):

@@ -454,7 +454,7 @@ def test_simulated_runs_refuse_a_reality_outside_the_declared_support():
 
 def test_supports_of_another_shape_are_refused():
     other = s2r.Kernel.from_dense(np.full((3, 2, 3), 1 / 3))
-    for support in (other, tiny().kernel.repeated(2), tiny(), np.ones((2, 2, 2), dtype=bool)):
+    for support in (other, tiny().kernel.repeated(2), tiny()):
         with pytest.raises(s2r.errors.InvalidInput, match="give a kernel of the simulator's shape"):
             Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=support))
 

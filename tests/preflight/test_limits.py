@@ -101,7 +101,7 @@ def test_a_file_that_is_named_often_is_weighed_as_often(tmp_path, monkeypatch):
     for _ in range(3):
         files.array("c.npy", "start")
     with pytest.raises(
-        InvalidInput, match=r"start is 'c.npy': its array, of shape \(500\), with what .* would take 15.62 KiB"
+        InvalidInput, match=r"start is 'c.npy': its array, of shape \(500\), with the arrays before it would take 15.62 KiB"
     ):
         files.array("c.npy", "start")
 

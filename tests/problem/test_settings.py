@@ -51,7 +51,7 @@ def test_settings_that_cannot_be_are_refused_when_constructed(changes, message):
         ({"known": [[True]]}, r"known has shape \(1, 1\)"),
         ({"known": np.zeros((2, 2))}, "type float64; give booleans"),
         ({"within": np.full((2, 2), 1.5)}, "values from 1.5 to 1.5; give TV distances"),
-        ({"support": np.ones((2, 2, 2))}, r"support is for \(H, S, A\) = None"),
+        ({"support": np.ones((2, 2, 2))}, r"support is an array; give Kernel.uniform_over\(array\)"),
         ({"support": s2r.Kernel.from_dense([[[1.0]]])}, "support is for"),
         ({"ties": {"classes": [[0, 0]]}}, r"ties is a dict; give Ties\(classes, successors\)"),
         ({"estimated": 0.1}, "estimated is a float; give the row_accuracy"),

@@ -37,8 +37,8 @@ def doubts_of(evidence: Evidence) -> tuple[Doubt, ...]:
     refuted = int(evidence.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
         these = _of_these_within(problem, evidence)
-        about = f"{count(refuted, 'row')}{these}, {_which(problem, evidence)}"
-        text = f"the data contradict an assumption about {about}: see the mismatch map"
+        rows = f"{count(refuted, 'row')}{these}, {_which(problem, evidence)}"
+        text = f"the data contradict an assumption about {rows}: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
 

@@ -153,7 +153,7 @@ def reach_of(support: Kernel | None, simulator: Kernel) -> Reach:
         nothing = np.empty(0, dtype=np.uint32)
         return Reach(nothing, nothing, nothing)
     if isinstance(support, np.ndarray):
-        raise InvalidInput("support is an array; give Kernel.uniform_over(array)")
+        raise InvalidInput("support is an array; give Kernel.uniform_over(array), of booleans (S, A, S) or (H, S, A, S)")
     shapes = [(k.horizon, k.num_states, k.num_actions) if isinstance(k, Kernel) else None for k in (support, simulator)]
     if shapes[0] != shapes[1]:
         raise InvalidInput(
