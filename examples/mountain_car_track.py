@@ -105,7 +105,7 @@ class Cars:
 def cars(real: Track, *, points: int, simulated: EstimatedModel | None = None) -> Cars:
     simulated = model_of(Track(), points=points) if simulated is None else simulated
     system = simulated.system
-    kernel = system.kernel_of(model_of(real, points=points).table)
+    kernel = system.kernel_of(model_of(real, points=points).outcomes)
     return Cars(real, simulated, system.model.with_kernel(kernel), support_of(simulated, cells_of(real)))
 
 

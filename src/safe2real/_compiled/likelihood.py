@@ -134,7 +134,7 @@ def gather(tally, rule, row, S, counts, right, near):
 
 @inner
 def is_near(rule, row, successor):
-    """Whether a successor is one that the simulator has from the same state, by any action; yes where nobody asks."""
+    """Whether a successor is one that the simulator has from the same state, by any action; true without near sets."""
     if rule.near_length.size == 0 or rule.near_length[row] == 0:
         return True
     low = np.int64(rule.near_begin[row])

@@ -47,7 +47,7 @@ class Trust(NamedTuple):
 def shortfall(trust, k, states, actions):
     """By which share of H a return misses threshold + margin; negative where it does not.
 
-    The episode may have been cut short: steps that nobody saw count as if they were perfect.
+    The episode may have been cut short: unseen steps count as if they were perfect.
     """
     H, utility = trust.baseline.shape[0], trust.utilities[k]
     total = np.float64(H - actions.size)
@@ -78,13 +78,13 @@ def look(trust, sets, refuted, threads):
     trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
     if trust.flags[LEFT] or any_of(refuted):
         return  # the sets are worth nothing any more
-    values, nobody = np.empty((2, trust.start.size)), np.empty((0, 0), dtype=np.uint32)
+    values, no_policy = np.empty((2, trust.start.size)), np.empty((0, 0), dtype=np.uint32)
     for k in range(trust.thresholds.size):
         # The best is minus the worst of minus the utility.
-        best = -follow(sets, -trust.utilities[k], trust.baseline, nobody, trust.start, values, threads)
+        best = -follow(sets, -trust.utilities[k], trust.baseline, no_policy, trust.start, values, threads)
         trust.ceiling[k] = min(trust.ceiling[k], best)
         if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:
             trust.refuted[k] = trust.flags[HALTED] = True
         if trust.raises:
-            worst = follow(sets, trust.utilities[k], trust.baseline, nobody, trust.start, values, threads)
+            worst = follow(sets, trust.utilities[k], trust.baseline, no_policy, trust.start, values, threads)
             trust.margins[k] = max(trust.margins[k], worst - trust.thresholds[k])

@@ -288,14 +288,14 @@ def most_uncertain(rows, terms, bonus, warm, candidate):
 @shared
 def lower_bounds(sets, terms, candidate, used, uncertainty):
     """Lower bounds on the candidate's real V_c into `candidate.lower` [K] (Lemma 3; and, if `robust`, the worst kernel)."""
-    nobody, values = np.empty((0, 0, 0)), np.empty((2, terms.start.size))
+    unused, values = np.empty((0, 0, 0)), np.empty((2, terms.start.size))
     for k in range(terms.thresholds.size):
         candidate.lower[k] = dot(candidate.weights, candidate.lines[:, 1 + k]) - uncertainty
         if terms.robust:
             worst = 0.0
             for slot in range(used):
                 worst += candidate.weights[slot] * follow(
-                    sets, terms.utilities[k], nobody, candidate.actions[slot], terms.start, values, 1
+                    sets, terms.utilities[k], unused, candidate.actions[slot], terms.start, values, 1
                 )
             candidate.lower[k] = max(candidate.lower[k], worst)
 

@@ -10,7 +10,7 @@ Array = Any  # numba infers dtypes and dimensions
 class Rows(NamedTuple):
     """R rows, S*A for stationary dynamics and H*S*A otherwise, and N stored transitions.
 
-    The arrays are writable, whoever holds them: a read-only array is another type to numba, and everything would be
+    The arrays are writable for every caller: a read-only array is another type to numba, and everything would be
     compiled once more. Nothing that is given rows writes to them.
     """
 

@@ -242,11 +242,11 @@ def compiled_follow(sets, utility, policy, fixed, start, values, threads):
     is_fixed, kept, S, A = fixed.size > 0, values.shape[0], start.size, utility.shape[2]
     H = fixed.shape[0] if is_fixed else policy.shape[0]
     stride, longest = rows_per_step(sets.gap, S, A), longest_of(sets.rows)
-    nobody, everybody, least = np.empty(0, dtype=np.uint32), np.empty((0, 0)), np.empty(S if is_fixed else S * A)
+    no_policy, no_shares, least = np.empty(0, dtype=np.uint32), np.empty((0, 0)), np.empty(S if is_fixed else S * A)
     for s in range(S):
         values[H % kept, s] = 0.0
     for h in range(H - 1, -1, -1):
-        chosen, shares = fixed[h] if is_fixed else nobody, everybody if is_fixed else policy[h]
+        chosen, shares = fixed[h] if is_fixed else no_policy, no_shares if is_fixed else policy[h]
         least_of_rows(sets, h * stride, values[(h + 1) % kept], chosen, shares, A, longest, least, 0, S)
         step = h if utility.shape[0] > 1 else 0
         for s in range(S):

@@ -1,4 +1,4 @@
-"""Handing out: a deployment is recorded before anybody has it, and withdrawn when what it rests on is refuted."""
+"""Handing out: a deployment is recorded before a worker has it, and withdrawn when an assumption behind it is refuted."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _refuted_of(record: Record, worker: str) -> list[Draft]:
 
 
 def _expired(record: Record, taken: set[int | None]) -> list[Draft]:
-    """The withdrawals of what anybody holds for longer than the lease; a machine that is gone asks no more."""
+    """Return the withdrawals of deployments held for longer than the lease, since a lost worker never asks again."""
     lease = record.replay.lease
     if lease is None or not lease.withdraws:
         return []

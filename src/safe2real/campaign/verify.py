@@ -206,7 +206,7 @@ class Checker:
             return
         elif event.kind == kinds.TELL:
             if event.deployment not in self._asked:
-                raise InvalidInput("an episode was told that nobody asked for, or a second time")
+                raise InvalidInput("an episode was told that no deployment asked for, or a second time")
             policy = self._asked[event.deployment]
             episode = from_text(event.body, "the episode")
             self._check_episode(episode, policy, "the episode")
@@ -291,12 +291,14 @@ class Checker:
         if twice:
             raise InvalidInput("an imported episode has the id of an earlier one")
         if alike and body.overlap == kinds.NO_OVERLAP:
-            raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
+            raise InvalidInput(
+                f"{len(alike)} imported episodes look like recorded ones, and the import does not say what they are"
+            )
         fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
         if number := sum(fingerprint(one["states"], one["actions"]) in fitted for _, one in episodes if fitted):
             raise InvalidInput(
-                f"{number} imported episodes look like ones that the simulator was estimated from, and nobody said that "
-                "they are others"
+                f"{number} imported episodes look like ones that the simulator was estimated from, and the import does "
+                "not say that they are others"
             )
 
     def _check_withdrawal(self, event: Event) -> None:
@@ -380,7 +382,7 @@ def _body(event: Event, what: str, *required: str, optional: tuple[str, ...] = (
 
 _UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"
 _FALSE_SNAPSHOT = (
-    "the snapshot of the record up to this event says something else than the events do, and whoever opens the campaign "
+    "the snapshot of the record up to this event says something else than the events do, and a campaign that is opened "
     "may begin with it: delete it (the table safe2real_snapshot)"
 )
 _READS = 2  # of a file that others begin to write to meanwhile, before the last

@@ -150,8 +150,8 @@ class Evidence(HybridModel):
                 f"{states.size} states and {actions.size} actions do not divide into {count(lengths.size, 'episode')} of "
                 f"1 to {model.steps} steps; an episode has one state more than actions"
             )
-        nobody = np.zeros(lengths.size, dtype=np.bool_)
-        whose, tried = (nobody if given is None else np.asarray(given) for given in (of_baseline, of_candidate))
+        none = np.zeros(lengths.size, dtype=np.bool_)
+        whose, tried = (none if given is None else np.asarray(given) for given in (of_baseline, of_candidate))
         for name, given in (("of_baseline", whose), ("of_candidate", tried)):
             if given.shape != lengths.shape or given.dtype != np.bool_:
                 raise InvalidInput(

@@ -28,7 +28,7 @@ from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.campaign_pool import Service
 from safe2real.service.middleware import Shield, campaign_lines, unreadable_line
 from safe2real.service.problem_documents import INTERNAL, Forbidden, NotFound, hidden, problem
-from safe2real.service.request import API, EVERYBODY, OPERATORS, READERS, Body, InService
+from safe2real.service.request import ANY_ROLE, API, OPERATORS, READERS, Body, InService
 from safe2real.service.storage import campaign_name
 from safe2real.version import __version__
 
@@ -39,7 +39,7 @@ _Page = Callable[[Request], Awaitable[Response]]
 
 operating = request.router(OPERATORS, API)
 reading = request.router(READERS, API)
-asking = request.router(EVERYBODY, API)
+asking = request.router(ANY_ROLE, API)
 ROUTERS = (
     *(worker_endpoints.brief, worker_endpoints.episodes, worker_endpoints.fleet),
     *(record_endpoints.writing, record_endpoints.checking, read_endpoints.reading, event_stream.watching),

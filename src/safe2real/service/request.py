@@ -30,7 +30,7 @@ from safe2real.service.tokens import Caller, Role
 WORKERS = frozenset((Role.WORKER, Role.OPERATOR))
 OPERATORS = frozenset((Role.OPERATOR,))
 READERS = frozenset((Role.OPERATOR, Role.AUDITOR))
-EVERYBODY = frozenset(Role)
+ANY_ROLE = frozenset(Role)
 API = "/api/v1"
 OF_A_CAMPAIGN = f"{API}/campaigns/{{name}}"
 _SHORT = 64 << 10  # bytes of a body that is parsed in the event loop

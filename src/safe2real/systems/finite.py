@@ -214,15 +214,27 @@ class FiniteSystem(Runnable):
             )
         return given[np.maximum(self.origin, 0)]
 
-    def kernel_of(self, env: gymnasium.Env[Any, Any] | TransitionTable) -> Kernel:
-        """The rows of another environment with a table, or of a table: the real one's, in a study, in this numbering.
+    def kernel_of(self, real: gymnasium.Env[Any, Any] | TransitionTable | rows.Outcomes) -> Kernel:
+        """Return the rows of another environment in this numbering: the real one's, in a study.
 
-        The environment must start its episodes as the system does; of a table alone that is taken for granted. The table is
-        that of `env.unwrapped`: wrappers that change what actions do are not seen.
+        Args:
+            real: an environment with a table, a table alone, or the `outcomes` of an `EstimatedModel`. An environment must
+                start its episodes as the system does; of the others that is taken for granted. The table is that of
+                `env.unwrapped`: wrappers that change what actions do are not seen.
+
+        Returns:
+            The kernel, of the shape of this system's.
+
+        Raises:
+            InvalidInput: it is of another size, starts elsewhere, or leads to states that this system does not have.
         """
-        if not isinstance(env, Mapping):
-            self._check_start(env)
-        outcomes = replace(rows.outcomes_of(env, self.arrival_cost), ended=self.ended)
+        if isinstance(real, rows.Outcomes):
+            found = real
+        else:
+            if not isinstance(real, Mapping):
+                self._check_start(real)
+            found = rows.outcomes_of(real, self.arrival_cost)
+        outcomes = replace(found, ended=self.ended)
         sizes = (outcomes.num_states, outcomes.num_actions)
         if sizes != (self.ended.size, self.model.num_actions):
             raise InvalidInput(

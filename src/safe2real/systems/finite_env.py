@@ -237,7 +237,7 @@ def _said_by(core: Any, num_states: int, num_actions: int) -> Legend:
 
 
 def _fitting(names: Any, size: int) -> tuple[str, ...]:
-    """What an environment says, where it can be names of these; nobody asked for it, so nothing else is refused."""
+    """Return the names that an environment gives, or () where they are unusable: names are optional."""
     try:
         found = Legend.of(names).states
     except InvalidInput:

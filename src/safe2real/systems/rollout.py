@@ -137,7 +137,7 @@ def _episode(env: Any, agent: Agent, horizon: int, seed: int) -> tuple[list[int]
 
 
 def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | None:
-    """[1 or H, S, A] what the value is a sum of; None where nobody says."""
+    """[1 or H, S, A] what the value is a sum of; None where it is not known."""
     if reward is None:
         made = getattr(plan, "origin", None)
         return None if made is None else made.reward

@@ -81,7 +81,7 @@ class WindyGrid:
         for name, value in (
             ("size", size),
             ("horizon", positive_integer("horizon", horizon)),
-            ("intended", _probability("intended", intended, "for a move nobody controls there is nothing to learn")),
+            ("intended", _probability("intended", intended, "without control over moves there is nothing to learn")),
             ("windy", windy_cells),
             ("wind", _strengths(wind, len(windy_cells))),
             ("wall", wall_cells),

@@ -1,4 +1,4 @@
-// Abandoned and withdrawn deployments, with their reasons: somebody should ask why.
+// Abandoned and withdrawn deployments, with their reasons.
 
 import { request } from "./access.js";
 import { element, fill, find, table } from "./elements.js";

@@ -2,7 +2,7 @@
 
 /**
  * A function that does `work` soon after it is called: at most once in `pause` milliseconds, never twice at once, and not
- * while nobody looks at the page. Work that takes long is done less often. After a failure it is done again.
+ * while the page is hidden. Work that takes long is done less often. After a failure it is done again.
  */
 export function seldom(pause, work) {
   let earliest = 0;
