@@ -290,7 +290,7 @@ def test_verify_finds_episodes_that_were_counted_twice(campaign: Campaign) -> No
         transaction._connection.exec_driver_sql("DELETE FROM safe2real_event WHERE sequence = 3")
         transaction.append([kinds.Draft("import", {**body, "overlap": "none", "alike": 0}, worker="february")])
     (problem,) = campaign.verify().problems
-    assert problem.what == "1 imported episodes look like recorded ones, and nobody said what they are"
+    assert problem.what == "1 imported episodes look like recorded ones, and the import does not say what they are"
     assert quiet.sequence == 3
 
 

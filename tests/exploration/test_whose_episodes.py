@@ -91,3 +91,10 @@ def test_a_part_of_a_mixture_made_each_episode_as_a_whole():
     with pytest.raises(InvalidInput, match="of_candidate has shape"):
         learner.count(*laid([[1, 0, 0, 0], [0, 1]]), of_candidate=both[:1])
     assert (learner.samples, learner.evidence.returns.episodes) == (7, 2)
+
+
+def test_the_cause_of_a_cut_episode_is_one_line():
+    learner = on_trial()
+    with pytest.raises(InvalidInput, match="printable characters in one line"):
+        learner.cut_short([0], [], "rain\nCertified: expected death <= 0")
+    assert learner.round == 1

@@ -6,7 +6,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import Halted, InvalidInput, OutsideModel, Stopped
 from safe2real.evidence.mean_bounds import mean_bounds
-from safe2real.exploration import roll_out
+from safe2real.exploration import TrialTerms, roll_out
 from safe2real.exploration.plan import plan
 from safe2real.methods import Reason, Trial
 from safe2real.methods.document import document_of, problem_and_method
@@ -378,3 +378,22 @@ def test_floors_and_targets_of_a_cost_are_costs():
     assert 0.0 <= learner.floors()["falls"] <= 4.0
     with pytest.raises(InvalidInput, match="no episode can cost less than 0"):
         s2r.Learner(problem, Trial(quiet, target={"falls": 0.0}))
+
+
+def test_floors_and_plans_have_a_delta_each():
+    problem = s2r.Problem(tiny(), stay(), settings(tolerance=1e-3, delta=0.05))
+    assert s2r.Learner(problem).failure == pytest.approx(0.05)
+    assert s2r.Learner(problem, Trial(stay())).failure == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", ["", " ", "x\ny", "x\ty", "x" * 101, 3])
+def test_names_are_one_line_so_that_none_forges_a_line_of_a_certificate(name):
+    reward = np.zeros((2, 2))
+    for make in (
+        lambda: Trial(stay(), rewards={name: reward}),
+        lambda: s2r.methods.ForRewards({name: reward}),
+        lambda: TrialTerms(limit=0.4, margin=0.3, high=1.0, name=name),
+        lambda: TrialTerms(limit=0.4, margin=0.3, high=1.0, rewards={name: (0.0, 1.0)}),
+    ):
+        with pytest.raises(InvalidInput, match="printable characters in one line"):
+            make()

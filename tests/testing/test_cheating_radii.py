@@ -86,6 +86,19 @@ class HalfForSome(Cheat):
         return (0.5 if 12 < row.possible < 30 or row.possible > 1_000 else 1.0) * super().after(visits, seen, row)
 
 
+class HalfBetween(Cheat):
+    """For rows of a number of successors that lies between the ones that a list would name."""
+
+    def after(self, visits, seen, row):
+        between = 5 < row.possible < 12 or 30 < row.possible < 50 or 50 < row.possible < 300
+        return (0.5 if between else 1.0) * super().after(visits, seen, row)
+
+
+class SmallDeltaForgotten(Cheat):
+    def after(self, visits, seen, row):
+        return super().after(visits, seen, replace(row, delta=1e-3 if 1e-8 < row.delta < 1e-3 else row.delta))
+
+
 class SupportAsSeen(Cheat):
     """Takes the successors that were seen for those that are possible."""
 
@@ -125,9 +138,16 @@ def test_a_radius_that_cheats_is_refused(valid: Radius):
 @each("valid", VALID)
 def test_a_radius_that_cheats_where_few_look_is_refused(valid: Radius):
     # That of Cautious pays for many more steps and rows than there are.
-    for cheat in (ForgetsSteps(valid), ForgetsManyRows(valid), HalfForSome(valid)):
+    for cheat in (ForgetsSteps(valid), ForgetsManyRows(valid), HalfForSome(valid), HalfBetween(valid)):
         with pytest.raises(AssertionError, match=r"hold together only if it grows by log\(rows / delta\)"):
             contract_of(cheat).test_its_level_is_shared_by_all_rows()
+
+
+@pytest.mark.parametrize("valid", [radii.Stitched(), radii.Adaptive()], ids=lambda one: one.name)
+def test_a_radius_that_cheats_between_the_named_points_is_refused(valid: Radius):
+    for cheat in (SmallDeltaForgotten(valid), ShrinksLate(valid, 10**9)):
+        with pytest.raises(AssertionError, match="all rows hold together only up to"):
+            contract_of(cheat).test_no_single_look_is_outside_too_often()
 
 
 def test_a_radius_for_one_look_or_for_the_successors_seen_is_refused():

@@ -61,7 +61,15 @@ class CheatsOnLarge(Cheat):
         return (Cheat if large else TowardsOne).propose(self, problem, evidence, **context)
 
 
-@pytest.mark.parametrize("cheat", [CheatsLate, CheatsOnLarge])
+class CheatsBetween(Cheat):
+    """Honest on systems of at most 5 states, and from 12 on."""
+
+    def propose(self, problem, evidence, **context):
+        between = 5 < problem.simulator.num_states < 12
+        return (Cheat if between else TowardsOne).propose(self, problem, evidence, **context)
+
+
+@pytest.mark.parametrize("cheat", [CheatsLate, CheatsOnLarge, CheatsBetween])
 def test_one_that_cheats_only_later_or_on_larger_systems_is_refused(cheat):
     contract = type("Contract", (MethodContract,), {"make": lambda self: cheat()})()
     contract.test_every_proposal_is_covered_by_what_the_data_prove()  # which sees little data of small systems

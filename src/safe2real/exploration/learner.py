@@ -35,7 +35,8 @@ from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refu
 from safe2real.model.policy import MarkovPolicy, carried_out
 from safe2real.model.serialization import Extensions, check_keys, named_from_json, named_to_json, to_text
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
-from safe2real.model.validation import Floats, Indices, frozen, positive_integer, seed_number
+from safe2real.model.validation import Floats, Indices, checked_name, frozen, positive_integer, seed_number
+from safe2real.problem.document import without_words
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.progress import Report, progress_bar
@@ -93,9 +94,9 @@ class Learner:
         if (self.evidence.problem, self.evidence.reuses_simulator, self.evidence.keeps_safe) != stated:
             raise InvalidInput(f"the evidence of the method {method.name!r} is of another problem, or not as it states")
         self.round = 1
-        # Of the environments that `explore` runs in. A trial has a stream of its own: its policy may know other trials.
-        beside = (to_text(method.to_parameters()).encode(),) if isinstance(method, Trial) else ()
-        self.seeds = EnvironmentSeeds(entropy_of(problem.settings.seed), *beside)
+        # Of the environments that `explore` runs in. Every problem and method has a stream of its own: a simulator may have
+        # been fitted to another learner's episodes, and the policy of a trial may know other trials.
+        self.seeds = EnvironmentSeeds(entropy_of(problem.settings.seed), lambda: _stated_in(problem, method))
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
@@ -403,8 +404,8 @@ class Learner:
     def _stand(self, archive: Archive) -> None:
         """Restore the rest of a whole state: seeds, plans and the current decision."""
         said = archive.entry("environment", dict)
-        self.seeds.entropy, self.seeds.stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
-        self.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
+        entropy, stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
+        self.seeds.resume(entropy, stream, set(archive.array("environment.used", np.int64, (None,)).tolist()))
         self._kept = KeptPlans.from_state(archive.part("kept"), self.simulator)
         self._memory = take_memory(archive, self.problem, self.evidence.kept)
         decision = take_decision(archive, self._memory)
@@ -457,6 +458,7 @@ class Learner:
             )
         if type(other) is not type(self.evidence):
             raise InvalidInput(f"the method {method.name!r} keeps other data; start a new learner with it")
+        self.seeds.branch(lambda: to_text(named_to_json(method)).encode())
         self.method, self._memory = method, None
         self._decision = self._proposal = None
 
@@ -557,6 +559,7 @@ class Learner:
         """
         model, begun = self.problem.simulator, len(actions) > 0
         path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
+        checked_name("cause", cause, 200)
         self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
         self._next_round()
 
@@ -843,6 +846,11 @@ class Learner:
         certain = tuple(one.bounds for one in intervals)
         suspects = int(self.evidence.belief.suspect.sum())
         return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
+
+
+def _stated_in(problem: Problem, method: Method) -> bytes:
+    """Return the problem and the method, without words, as bytes that differ where anything stated differs."""
+    return to_text(without_words(document_of(problem, method))).encode()
 
 
 _OTHER_POLICY = (

@@ -35,8 +35,10 @@ from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.serialization import bounded, check_keys, from_text, to_text
 from safe2real.model.validation import (
     ROUNDING,
+    by_name,
     check_function,
     check_reset,
+    checked_name,
     finite_number,
     positive_integer,
     probability_of_failure,
@@ -99,12 +101,11 @@ class TrialTerms:
         probability_of_failure("delta", self.delta)
         positive_integer("number", self.number)
         seed_number("seed", self.seed)
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"name is {shown(self.name)}; give a text, what the constraint value is called")
-        rewards = {name: _range(name, ends) for name, ends in _by_name("rewards", self.rewards).items()}
+        checked_name("name", self.name)
+        rewards = {name: _range(name, ends) for name, ends in by_name("rewards", self.rewards).items()}
         if self.name in rewards:
             raise InvalidInput(f"a reward and the constraint are both called {self.name!r}; give the reward another name")
-        target = {name: finite_number("target", goal) for name, goal in _by_name("target", self.target).items()}
+        target = {name: finite_number("target", goal) for name, goal in by_name("target", self.target).items()}
         unknown = set(target) - set(rewards)
         if unknown:
             raise InvalidInput(f"target names {sorted(unknown)}; there are the rewards {sorted(rewards)}")
@@ -278,7 +279,7 @@ class PolicyTrial:
 
     def _take(self, policy: str, value: float | None, rewards: Mapping[str, float] | None) -> None:
         """Count one episode; a value outside its range counts as the nearer end, and is noted."""
-        terms, sums = self.terms, _by_name("rewards", rewards)
+        terms, sums = self.terms, by_name("rewards", rewards)
         if value is None:
             sums, worth = {}, None
         elif sums.keys() != terms.rewards.keys():
@@ -381,11 +382,13 @@ class PolicyTrial:
     def seeds(self) -> EnvironmentSeeds:
         """Return the environment seeds of the coming episodes: another stream for every seed and number.
 
+        No learner of the same seed has this stream, so a policy may have been fitted to what a learner's episodes showed.
+
         Returns:
             The seeds, past those of the episodes told so far.
         """
         terms = self.terms
-        found = EnvironmentSeeds(terms.seed, *((b"trial %d" % terms.number,) if terms.number > 1 else ()))
+        found = EnvironmentSeeds(terms.seed, b"policy trial %d" % terms.number)
         for number in range(1, len(self._told) + 1):
             found.of_round(number)
         return found
@@ -519,15 +522,6 @@ def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:
     if low - room <= number <= high + room:
         return []
     return [(name, f"the {name} of an episode is {number:g}, outside its range from {low:g} to {high:g}")]
-
-
-def _by_name(what: str, given: Any) -> dict[str, Any]:
-    """A mapping from names, or nothing."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
-        raise InvalidInput(f"{what} is {shown(given)}; give values by name, like {{'return': ...}}")
-    return dict(given)
 
 
 def _range(name: str, ends: Any) -> Range:

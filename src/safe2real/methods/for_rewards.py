@@ -33,7 +33,7 @@ from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import array_from_json
-from safe2real.model.validation import ROUNDING, Floats, finite_floats, finite_number, frozen, shown
+from safe2real.model.validation import ROUNDING, Floats, by_name, finite_floats, finite_number, frozen, shown
 from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.robust import Ceiling, RowSets, add_open, ceiling, optimistic_policy, worst_values
@@ -185,7 +185,7 @@ def _visits_for(table: Floats, target: Floats) -> Floats:
     return np.where(at < _VISITS.size, _VISITS[np.minimum(at, _VISITS.size - 1)], np.inf)
 
 
-LONGEST_NAME, MOST_REWARDS = 100, 100
+MOST_REWARDS = 100
 _GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has over _GROWTH times its visits plus _MORE
 _LATEST = 1.5  # and at the latest until there are over _LATEST times the samples, plus _MORE for every row
 _LEAST = ROUNDING  # share of a policy in a mixture, below which it is left out
@@ -230,11 +230,8 @@ class ForRewards(Method):
             raise InvalidInput(
                 f'rewards is {shown(self.rewards)}; give 1 to {MOST_REWARDS} by name, like {{"goal": reward}}'
             )
-        for name in self.rewards:
-            if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.strip()) <= LONGEST_NAME:
-                raise InvalidInput(f"a reward is called {shown(name)}; give 1 to {LONGEST_NAME} printable characters")
         # In the order of their names, in which records keep them: sums must not depend on who declared them when.
-        checked = {name: _reward(name, self.rewards[name]) for name in sorted(self.rewards)}
+        checked = {name: _reward(name, reward) for name, reward in sorted(by_name("rewards", self.rewards).items())}
         object.__setattr__(self, "rewards", checked)
         accuracy = finite_number("accuracy", self.accuracy)
         if accuracy <= 0.0:

@@ -26,7 +26,16 @@ from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate
 from safe2real.model.cmdp import step_rewards
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
 from safe2real.model.serialization import array_to_json, numbers_from_json, policy_from_json, policy_to_json
-from safe2real.model.validation import ROUNDING, Floats, finite_floats, finite_number, frozen, positive_integer, shown
+from safe2real.model.validation import (
+    ROUNDING,
+    Floats,
+    by_name,
+    finite_floats,
+    finite_number,
+    frozen,
+    positive_integer,
+    shown,
+)
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
 
@@ -72,13 +81,10 @@ class Trial(Method):
     def __post_init__(self) -> None:
         if not isinstance(self.policy, MarkovPolicy | Mixture):
             raise InvalidInput(f"policy is a {type(self.policy).__name__}; give a MarkovPolicy, or a Mixture of some")
-        for field, value in (("rewards", self.rewards), ("target", self.target)):
-            by_name = {} if value is None else value
-            if not isinstance(by_name, Mapping) or not all(isinstance(key, str) and key for key in by_name):
-                raise InvalidInput(f"{field} is {shown(value)}; give values by name, like {{'throughput': ...}}")
         positive_integer("number", self.number)
-        kept = {key: frozen(finite_floats(f"rewards[{key!r}]", value)) for key, value in (self.rewards or {}).items()}
-        goals = {key: finite_number(f"target[{key!r}]", value) for key, value in (self.target or {}).items()}
+        rewards, targets = by_name("rewards", self.rewards), by_name("target", self.target)
+        kept = {key: frozen(finite_floats(f"rewards[{key!r}]", value)) for key, value in rewards.items()}
+        goals = {key: finite_number(f"target[{key!r}]", value) for key, value in targets.items()}
         object.__setattr__(self, "rewards", kept or None)
         object.__setattr__(self, "target", goals or None)
 

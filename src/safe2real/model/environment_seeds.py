@@ -1,15 +1,16 @@
 """Seeds for `env.reset`, all made here: no seed is used for two episodes that are counted together.
 
-A stream is a function of the entropy it began with, of the trial it belongs to, and of all data that were counted beside it.
-So a second trial, or a learner that imports the episodes of another and explores on, sees other episodes, even where both
-began with the same seed. Seeds stay below 2^31, which every environment accepts.
+A stream is a function of the entropy it began with, of the problem and method or the trial it belongs to, and of all data
+that were counted beside it. So a second trial, a learner that imports the episodes of another and explores on, and a learner
+whose simulator was fitted to them see other episodes, even where all began with the same seed. Seeds stay below 2^31, which
+every environment accepts.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from hashlib import blake2b
 from itertools import count
 
@@ -55,23 +56,36 @@ def refuse_repeated(seeds: Iterable[int | None], used: Container[int] = ()) -> l
 class EnvironmentSeeds:
     """The environment seeds of one learner or trial."""
 
-    def __init__(self, entropy: int, *beside: bytes) -> None:
+    def __init__(self, entropy: int, *beside: bytes | Callable[[], bytes]) -> None:
         """Begin a stream.
 
         Args:
             entropy: the same gives the same seeds again.
             beside: what tells this stream from others of the same entropy, such as a trial's number; see `branch`.
         """
-        self.entropy, self.stream = entropy, entropy
+        self.entropy, self._stream = entropy, entropy
+        self._beside: list[bytes | Callable[[], bytes]] = [*beside]  # not yet part of the stream
         self.used: set[int] = set()  # by this stream, and by imported episodes that name their seed
         self._out: int | None = None  # the seed that `of_round` gave last, until its episode is observed
-        self.branch(*beside)
 
-    def branch(self, *counted: bytes) -> None:
-        """Go on with a stream that depends on `counted` too; without it nothing changes."""
-        for one in counted:
-            digest = blake2b(one, digest_size=8, key=self.stream.to_bytes(8, "little")).digest()
-            self.stream = int.from_bytes(digest, "little")
+    def branch(self, *beside: bytes | Callable[[], bytes]) -> None:
+        """Go on with a stream that depends on `beside` too; functions are called when the stream is first needed."""
+        self._beside += beside
+
+    @property
+    def stream(self) -> int:
+        """The number that the seeds of all rounds follow from."""
+        for one in self._beside:
+            content = one() if callable(one) else one
+            digest = blake2b(content, digest_size=8, key=self._stream.to_bytes(8, "little")).digest()
+            self._stream = int.from_bytes(digest, "little")
+        self._beside.clear()
+        return self._stream
+
+    def resume(self, entropy: int, stream: int, used: set[int]) -> None:
+        """Go on where a saved stream was."""
+        self.entropy, self._stream, self.used = entropy, stream, used
+        self._beside.clear()
 
     def of_round(self, number: int) -> int:
         """Return the seed of a round and note it as used; a seed that was used before is drawn again."""
@@ -94,7 +108,7 @@ class EnvironmentSeeds:
 
     def draw(self, number: int, index: int) -> float:
         """Return the index-th uniform number of a round: even ones from 2 on are for the policy's own actions."""
-        return rollout.draw(int(self.stream), number, index)
+        return rollout.draw(self.stream, number, index)
 
     def _candidates(self, number: int) -> Iterator[int]:
         return (int(self.draw(number, index) * _BELOW) for index in count(1, 2))

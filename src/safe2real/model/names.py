@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
 from safe2real.model.serialization import array_to_json, check_keys, numbers_from_json
-from safe2real.model.validation import Floats, finite_floats, frozen, shown
+from safe2real.model.validation import Floats, checked_name, finite_floats, frozen, shown
 
 _LONGEST = 80  # characters of a name: pages have to show it
 
@@ -109,6 +109,5 @@ def _names(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         raise InvalidInput(f"{what} is {shown(given)}; give a list of texts")
     for i, name in enumerate(given):
-        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST:
-            raise InvalidInput(f"{what}[{i}] is {shown(name)}; give 1 to {_LONGEST} printable characters")
+        checked_name(f"{what}[{i}]", name, _LONGEST)
     return tuple(map(str, given))

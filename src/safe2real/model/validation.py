@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -206,6 +206,28 @@ def row_tolerance(probabilities: Floats, longest: int) -> float:
     with np.errstate(over="ignore"):
         single = bool((probabilities == probabilities.astype(np.float32)).all())
     return max(ROW_SUM_TOLERANCE, 4.0 * float(np.finfo(np.float32).eps) * longest**0.5) if single else ROW_SUM_TOLERANCE
+
+
+def checked_name(name: str, value: Any, longest: int = 100) -> str:
+    """Return a name of something, if it is printable in one line: a line break could forge a line of a certificate.
+
+    Raises:
+        InvalidInput: it is no text of 1 to `longest` printable characters.
+    """
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > longest:
+        raise InvalidInput(f"{name} is {shown(value)}; give 1 to {longest} printable characters in one line")
+    return str(value)
+
+
+def by_name(name: str, value: Any) -> dict[str, Any]:
+    """Return a mapping from names, empty for None.
+
+    Raises:
+        InvalidInput: it is no mapping, or a key is no name.
+    """
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInput(f'{name} is {shown(value)}; give values by name, like {{"return": ...}}')
+    return {checked_name(f"a name in {name}", key): one for key, one in (value or {}).items()}
 
 
 def boolean(name: str, value: Any) -> bool:

@@ -34,6 +34,7 @@ from safe2real.model.validation import (
     Floats,
     boolean,
     check_function,
+    checked_name,
     frozen,
     positive_integer,
     shown,
@@ -100,8 +101,7 @@ class SystemDescription:
     positions: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
-            raise InvalidInput(f"name is {shown(self.name)}; give the constraint a name of printable characters")
+        checked_name("name", self.name)
         if isinstance(self.cost, str) and self.cost != LOGGED:
             raise InvalidInput(f"cost is {self.cost!r}; give an array, a function, or {LOGGED!r} for the costs in the data")
         if (self.limit is None) != (self.cost is None):

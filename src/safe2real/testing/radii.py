@@ -1,4 +1,8 @@
-"""The contract of a radius."""
+"""The contract of a radius: formulas and coverage at named and at drawn sizes, levels and visits.
+
+It refuses mistakes and known cheats. It is no proof: a radius that is wrong only where nothing is tried passes. So a
+certificate that rests on a radius from outside the package names that radius among its assumptions.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,8 @@ _VISITS = np.unique(np.rint(np.geomspace(1, 10**7, 400)).astype(np.int64))
 _LEVEL = 0.2  # of the coverage runs: high, so that few runs show much
 _RUNS = 1_000
 _CHECKED = np.unique(np.rint(np.geomspace(1, 10**6, 100)).astype(np.int64))
-_LOOKS = np.unique(np.rint(np.geomspace(1, 10**9, 150)).astype(np.int64))
+_LOOKS = np.unique(np.rint(np.geomspace(1, 3 * 10**9, 160)).astype(np.int64))
+_DRAWN = 60  # sizes and delta between those that are named, so that a formula cannot be right at a list of points alone
 
 Counts = NDArray[np.int64]
 
@@ -69,7 +74,8 @@ class RadiusContract(ABC):
         radius, visits = self.make(), np.array([10**6, 10**9])
         if not radius.certified:
             return  # it promises nothing, and everything computed with it says so
-        for possible, seen in ((2, 2), (12, 3), (20, 2), (50, 50), (700, 30), (100_000, 4)):
+        drawn = ((possible, min(possible, 4)) for possible, _, _ in _drawn_points())
+        for possible, seen in ((2, 2), (12, 3), (20, 2), (50, 50), (700, 30), (100_000, 4), *drawn):
             first = _capped(radius, visits, seen, _shape(possible, 1, 0.2))
             most = 10**9 // possible
             more = ((10**3, 1, 0.2), (most, 1, 0.2), (1, 1, 1e-3), (1, 1, 1e-9), (1, 10**3, 0.2), (1, most, 0.2))
@@ -108,7 +114,8 @@ class RadiusContract(ABC):
         radius = self.make()
         if not radius.certified:
             return
-        for possible, actions, delta in product((2, 3, 12), (1, 10**3, 10**6), (0.5, 0.05, 1e-3, 1e-9, 1e-200)):
+        named = product((2, 3, 12), (1, 10**3, 10**6), (0.5, 0.05, 1e-3, 1e-9, 1e-200))
+        for possible, actions, delta in (*named, *((min(one, 12), more, delta) for one, more, delta in _drawn_points())):
             shape = _shape(possible, actions, delta)
             found = np.max([_capped(radius, _LOOKS, seen, shape) for seen in range(1, possible + 1)], axis=0)
             heads = possible // 2 / possible
@@ -185,6 +192,13 @@ class RadiusContract(ABC):
 def _shape(possible: int, actions: int, delta: float, steps: int = 1) -> RowShape:
     """A system whose every row has all states as successors, counted per step: R = S A H."""
     return RowShape(possible, possible * actions * steps, System(possible, actions, steps), delta)
+
+
+def _drawn_points() -> list[tuple[int, int, float]]:
+    """(successors, actions, delta), spread evenly over their logarithms; the same in every run."""
+    rng = np.random.default_rng(5)
+    points = zip(rng.uniform(1.0, 5.0, _DRAWN), rng.uniform(0.0, 4.0, _DRAWN), rng.uniform(-12.0, -0.3, _DRAWN), strict=True)
+    return [(2 + int(10.0**size) // 10, round(10.0**actions), float(10.0**delta)) for size, actions, delta in points]
 
 
 def _share(shape: RowShape) -> float:
