@@ -7,7 +7,6 @@ Both forms have the same keys; the JSON document of campaigns is one of them. An
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ from safe2real.model.serialization import (
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, boolean, finite_number, positive_integer, seed_number, shown, whole_numbers
 from safe2real.preflight.array_files import ArrayFiles
-from safe2real.preflight.hypothetical_reality import Guess, Towards
+from safe2real.preflight.hypothetical_reality import Guess
 from safe2real.problem.document import METHOD, OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import Ties, ties_from_json
@@ -117,19 +116,6 @@ class SpecFile:
         """
         return to_text(document_of(self.problem, self.method))
 
-    def to_toml(self) -> str:
-        """Return problem and method as one TOML document.
-
-        Returns:
-            TOML, with the same content as `to_text`.
-        """
-        document = document_of(self.problem, self.method)
-        tables = [key for key, value in document.items() if isinstance(value, dict) and not _is_array(value)]
-        lines = [f"{key} = {_in_toml(value)}" for key, value in document.items() if key not in tables]
-        for key in tables:  # a key belongs to the table above it
-            lines += ["", f"[{key}]", *(f"{_toml_key(name)} = {_in_toml(value)}" for name, value in document[key].items())]
-        return "\n".join(lines) + "\n"
-
 
 def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, files_anywhere: bool = False) -> SpecFile:
     """Read SPEC.toml or SPEC.json, with every file it names.
@@ -165,7 +151,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         ties = ties_from_json(given["ties"]) if "ties" in given else None
         names = {key: given[key] for key in _NAMES if key in given}
         states = _states_of(given, horizon, ties, names)
-        plain = _of_arrays(given, names) if states.system is None else _of_environment(given, states.system)
+        plain = _of_arrays(given, names, states.kernel) if states.system is None else _of_environment(given, states.system)
         kernel = states.kernel
         if "support" in given:
             plain["support"] = kernel if given["support"] == _SIMULATOR else states.rows(given["support"], "support")
@@ -175,9 +161,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         model = CMDP.of(kernel, horizon, plain["start"], counts_end=plain.get("counts_end", False))
         plain["baseline"] = _baseline(given["baseline"], model, states, files)
         settings = given["settings"]
-        if isinstance(
-            settings, dict
-        ):  # a file is written by people: where it lists no refinements, those of today are meant
+        if isinstance(settings, dict):  # a file is written by people: without a list, the refinements of today are meant
             settings = {"refinements": DEFAULT, **settings}
         problem = Problem.from_document({"horizon": horizon, **plain, "settings": settings})
         return SpecFile(
@@ -219,24 +203,6 @@ def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
         }
         for (state, cost, ended), index in ways
     ]
-
-
-def _is_array(value: dict[str, Any]) -> bool:
-    """Whether a JSON object is a packed array."""
-    return "dtype" in value
-
-
-def _in_toml(value: Any) -> str:
-    """A JSON value as TOML; texts are written alike, and tables inline."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_toml_key(key)} = {_in_toml(one)}' for key, one in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_in_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _toml_key(key: str) -> str:
-    return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else json.dumps(key, ensure_ascii=False)
 
 
 # The file
@@ -444,8 +410,7 @@ def make_environment(given: dict[str, Any], name: str) -> Any:
 # The problem
 
 
-def _of_arrays(given: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    kernel = kernel_from_json(given["simulator"], "simulator")
+def _of_arrays(given: dict[str, Any], names: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
     plain: dict[str, Any] = {key: given[key] for key in ("known", "within", "copies", "estimated") if key in given}
     plain |= {"simulator": kernel, "start": numbers_from_json(given.get("start", 0), "start")}
     if "constraints" in given:
@@ -573,19 +538,16 @@ def _reality(value: Any, states: _States) -> Kernel:
 
 
 def _guess(value: Any, states: _States) -> Guess:
-    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "towards", "seed"))
+    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "seed"))
     listed = [key for key in ("rows", "pairs", "states") if key in given]
     if len(listed) > 1:
         raise InvalidInput(f"guess has {' and '.join(listed)}; keep one of them")
-    towards = given.get("towards", Towards.NEAREST.value)
-    if towards not in list(Towards):
-        raise InvalidInput(f"guess.towards is {shown(towards)}; give one of {', '.join(Towards)}")
     rows = given.get("rows")
     if "states" in given or "pairs" in given:
         rows = _marked(given, states)
     elif rows is not None and not (isinstance(rows, int) and not isinstance(rows, bool)):
         rows = numbers_from_json(rows, "guess.rows")
-    return Guess(rows=rows, gap=given.get("gap"), towards=Towards(towards), seed=seed_number("seed", given.get("seed", 0)))
+    return Guess(rows=rows, gap=given.get("gap"), seed=seed_number("seed", given.get("seed", 0)))
 
 
 def _marked(given: dict[str, Any], states: _States) -> NDArray[np.bool_]:
