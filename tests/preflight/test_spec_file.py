@@ -115,7 +115,7 @@ def test_the_reality_the_guess_and_the_run(tmp_path):
     assert given.options.out == tmp_path / "there"
     np.testing.assert_array_equal(given.options.rewards[0], [[0.0, 0.0], [1.0, 1.0]])
     np.testing.assert_array_equal(given.options.rewards[1], [[0.1, 0.2], [0.3, 0.4]])
-    guess = read_spec_file(write(tmp_path, TOML + '[guess]\nrows = 1\ngap = 0.5\nseed = 4')).guess
+    guess = read_spec_file(write(tmp_path, TOML + "[guess]\nrows = 1\ngap = 0.5\nseed = 4")).guess
     assert (guess.rows, guess.gap, guess.seed) == (1, 0.5, 4)
     pairs = read_spec_file(write(tmp_path, TOML + "[guess]\npairs = [[0, 1], [1, 0]]")).guess
     np.testing.assert_array_equal(pairs.rows, [[False, True], [True, False]])
