@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,8 +50,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+class _EvidenceState(NamedTuple):
+    """What a decision depends on besides the method: it stands until one of these changes."""
+
+    episodes: int  # counted
+    halted: bool  # the data refute the baseline's margin
+    refuted: bool  # the data refute an assumption
+
+
 class Learner:
     """Holds a problem, its evidence and a method; decides nothing itself.
+
+    One round is `propose`, an episode of `propose().draw()` on the real system, and `observe`. Episodes enter by two doors:
+    `observe`, `cut_short` and `leave_model` count the episode of this round, and `episode_log.count_in_order` counts
+    records, for the imports here as for a campaign's replay.
 
     Guarantee: that of the method; for the default, with probability at least 1 - delta every proposed mixture meets every
     constraint on the real system, and every plan is certified feasible, for every reward, at any time.
@@ -98,12 +110,12 @@ class Learner:
         # been fitted to another learner's episodes, and the policy of a trial may know other trials.
         self.seeds = EnvironmentSeeds(entropy_of(problem.settings.seed), lambda: _stated_in(problem, method))
         self._decision: Decision | None = None  # the one that stands
-        self._memory: Any = None  # of the last one
-        self._proposal: Proposal | None = None
-        self._out: Proposal | None = None  # the last proposal of this round
-        self._kept = KeptPlans()  # earlier certified plans; proposals do not use them
-        self._knew = self._state()  # state of the evidence when the current decision was made or confirmed
+        self._decided_on = self._evidence_state()  # when it was made or confirmed
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
+        self._memory: Any = None  # of the last decision
+        self._proposal: Proposal | None = None  # the decision as a proposal of this round
+        self._out: Proposal | None = None  # the last proposal that this round handed out
+        self._kept = KeptPlans()  # earlier certified plans; proposals do not use them
         self._imported = ImportedLogs()
         self.moments = Moments()  # uncertainty and suspects at each decision: for pictures
 
@@ -132,6 +144,10 @@ class Learner:
         """State-action pairs sampled from the real system so far."""
         return self.evidence.samples
 
+    def __repr__(self) -> str:
+        seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
+        return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"
+
     # Asking
 
     def propose(self) -> Proposal:
@@ -143,9 +159,9 @@ class Learner:
         Raises:
             InvalidInput: the method proposes what its own bounds do not cover.
         """
-        self._notice()
+        decision = self.decide()
         if self._proposal is None:
-            self._proposal = self._as_proposal(self._decided())
+            self._proposal = self._as_proposal(decision)
         self._out = self._proposal
         return self._proposal
 
@@ -155,29 +171,27 @@ class Learner:
         Returns:
             The decision; the same until the evidence changes.
         """
-        self._notice()
-        return self._decided()
+        self._drop_outdated()
+        if self._decision is None:
+            self._decision = self._decided_anew()
+        return self._decision
 
-    def _decided(self) -> Decision:
-        """Return the decision on evidence whose state is current."""
-        if self._decision is not None:
-            return self._decision
-        _, halted, refuted = self._knew
-        if halted or refuted:  # a refuted assumption invalidates the method's bounds
-            self._decision = Decision(Reason.HALT if halted else Reason.BASELINE)
-            return self._decision
+    def _decided_anew(self) -> Decision:
+        """Return the method's decision; once an assumption is refuted, its bounds are invalid and it is not asked."""
+        if self._decided_on.halted or self._decided_on.refuted:
+            return Decision(Reason.HALT if self._decided_on.halted else Reason.BASELINE)
         memory = self._memory if self.warm_start else None
         decision = self.method.propose(
             self.problem, self.evidence, seed=self.settings.coin_seed, round_number=self.round, memory=memory
         )
-        self._decision, self._memory = self._checked(decision), decision.memory
+        checked, self._memory = self._checked(decision), decision.memory
         self._planned[:] = self.evidence.counts.tally.visits
         self.moments.note(self._moment(decision.uncertainty, decision.intervals))
         if decision.notice:
             _LOG.warning("after %d samples: %s", self.samples, decision.notice)
         if decision.reason is Reason.STOP:
             _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, decision.uncertainty)
-        return self._decision
+        return checked
 
     def _checked(self, decision: Decision) -> Decision:
         """Check a method's decision; a mixture without a share of the candidate is the baseline alone."""
@@ -222,7 +236,7 @@ class Learner:
             coin=coin_of(self.settings.coin_seed, self.round),
         )
 
-    # Telling
+    # Counting the episode of this round: whole, cut short, gone where the model has no state, or not run
 
     def observe(self, trajectory: Trajectory) -> None:
         """Count one episode of the drawn policy, `propose().draw()`, and move to the next round.
@@ -237,7 +251,7 @@ class Learner:
             Halted: the data refute the baseline's margin.
         """
         checked = check_trajectory(self.simulator, trajectory)
-        proposal = self.propose() if self._out is None else self._out  # also if the method was changed since
+        proposal = self._out or self.propose()  # also if the method was changed since
         if proposal.reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         if proposal.reason is Reason.HALT:
@@ -247,240 +261,113 @@ class Learner:
         self.seeds.refuse_used(checked.seed)
         due = self.evidence.take(checked, **self._whose(checked), planned=planned)
         self.seeds.note(checked.seed)
-        _, _, refuted = state = self._state()
-        if own and not refuted:
+        state = self._evidence_state()
+        if own and not state.refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
-        if due or refuted:
-            self._know(state)
+        if due or state.refuted:
+            self._drop_decision(state)
         else:
-            self._knew = state  # the plan stands
+            self._decided_on = state  # the decision stands
+        self._end_round()
+
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """Count an episode that was cut short by a fault, and move to the next round.
+
+        Args:
+            states: [n + 1] that were seen.
+            actions: [n]; n may be 0.
+            cause: of the fault. Certificates then assume that it is independent of the episode's continuation.
+            of_baseline: whether the baseline made it; as `propose()` says if None.
+            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
+
+        Raises:
+            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
+        """
+        model, begun = self.problem.simulator, len(actions) > 0
+        path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
+        checked_name("cause", cause, 200)
+        self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
+        self.skip_round()
+
+    def leave_model(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """Count an episode that went where the model has no state, and move to the next round; this refutes for good.
+
+        Args:
+            states: [n + 1] before it left; none if it began outside.
+            actions: [n + 1], the last of which led outside.
+            of_baseline: whether the baseline made it; as `propose()` says if None.
+            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
+
+        Raises:
+            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
+        """
+        path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
+        self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
+        self.skip_round()
+
+    def skip_round(self) -> None:
+        """Move to the next round without an episode: the proposal did not run on the system."""
+        self._drop_decision()
+        self._end_round()
+
+    def _whose(
+        self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
+    ) -> dict[str, bool]:
+        """Return whose episode this is, the baseline's or the candidate's; dropping it would bias that sample's mean return.
+
+        Arguments that are None follow from the last proposal, also after a declaration or an import. Refuses a `path` that
+        the drawn policy never takes.
+        """
+        if of_baseline is None or of_candidate is None:
+            proposal = self._out or self.propose()
+            drawn = None if proposal.mixture is None else proposal.draw()
+            if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
+                check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
+            if of_baseline is None:
+                of_baseline = drawn is self.problem.baseline and not of_candidate
+            if of_candidate is None:
+                of_candidate = drawn is not None and not of_baseline
+        return {"of_baseline": of_baseline, "of_candidate": of_candidate}
+
+    def _end_round(self) -> None:
         self.round += 1
         self._proposal = self._out = None
 
-    def _state(self) -> tuple[int, bool, bool]:
-        """Return (episodes counted, whether the margin is refuted, whether any assumption is)."""
-        return self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted
+    def _evidence_state(self) -> _EvidenceState:
+        return _EvidenceState(self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted)
 
-    def _notice(self) -> None:
+    def _drop_outdated(self) -> None:
         """Drop the decision if the evidence has changed since, by any caller."""
-        state = self._state()
-        if state != self._knew:
-            self._know(state)
+        state = self._evidence_state()
+        if state != self._decided_on:
+            self._drop_decision(state)
 
-    def _know(self, state: tuple[int, bool, bool]) -> None:
-        """Drop decisions made before this state of the evidence; log a refutation."""
-        if state[2] and not self._knew[2]:
+    def _drop_decision(self, state: _EvidenceState | None = None) -> None:
+        """Ask the method again for the next proposal; log a refutation if a new `state` of the evidence holds one."""
+        self._decision = self._proposal = None
+        if state is None:
+            return
+        if state.refuted and not self._decided_on.refuted:
             doubts = "; ".join(map(str, self.doubts()))
             _LOG.warning("after %d samples nothing is certified any more: %s", self.samples, doubts)
-        self._decision, self._proposal, self._knew = None, None, state
+        self._decided_on = state
 
-    # Compiled rounds
-
-    def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
-        """Return the state from which compiled rounds continue; `take_back` ends them.
-
-        Returns:
-            (current decision, memory of the last one, visits [R] when it was made).
-        """
-        self._notice()
-        return self._decision, self._memory, self._planned
-
-    def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
-        """Continue after compiled rounds on this learner's evidence.
-
-        Args:
-            rounds: how many.
-            decision: the current one after them; they replan when due.
-            memory: of the last decision.
-        """
-        self._knew = self._state()
-        self.round += rounds
-        self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
-
-    # Keeping
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write its `state` to one file that `load_learner` reads, over an older one; nothing is pickled.
-
-        Args:
-            path: of the file, e.g. "tuesday.npz".
-
-        Returns:
-            The path.
-
-        Raises:
-            InvalidInput: an episode is out that was proposed before the run was directed elsewhere, or the evidence is of a
-                class from outside the package.
-            StorageFailure: the file cannot be written.
-        """
-        if self._out is not None and self._out is not self._proposal:
-            raise InvalidInput("an episode is out that was proposed before the run was directed elsewhere; tell it first")
-        return self.state().save(path, format=_FORMAT)
-
-    def state(self, *, of_record: bool = False) -> Archive:
-        """Return the learner's state, for `from_state` or `restore`.
-
-        A campaign's snapshot is the state `of_record`, restored into a fresh learner of the campaign's problem and method.
-        It is a function of the episodes and logs counted and of their order: method, evidence and imported logs. It leaves
-        out the problem, which the record has, and everything that depends on the times of the calls or on batches: the
-        current decision, plans, environment seeds, spare room for rows.
-
-        Args:
-            of_record: return only the part that the events of a record determine.
-
-        Returns:
-            An archive of the kind "learner"; nothing is changed.
-
-        Raises:
-            InvalidInput: the evidence is of a class from outside the package.
-        """
-        archive = Archive(_KIND)
-        archive.document = {"revisions": self._revisions(), "round": self.round, "imported": self._imported.state()}
-        archive.put_part("evidence", self.evidence.state(of_record=of_record))
-        if of_record:
-            archive.document["method"] = named_to_json(self.method)
-            return archive
-        archive.document |= {
-            "specification": document_of(self.problem, self.method),
-            "warm_start": self.warm_start,
-            "environment": {"entropy": self.seeds.entropy, "stream": self.seeds.stream},
-        }
-        archive.put("environment.used", np.array(sorted(self.seeds.used), dtype=np.int64))
-        archive.put_part("kept", self._kept.state())
-        decision, memory, planned = self.hand_over()
-        put_decision(archive, decision)
-        put_memory(archive, memory)
-        archive.put("planned", planned)
-        return archive
-
-    @classmethod
-    def from_state(cls, archive: Archive, *, extensions: Extensions = ()) -> Learner:
-        """Return a learner that continues from a whole `state`.
-
-        Args:
-            archive: not the state `of_record`, which has no problem.
-            extensions: classes of methods and radii from outside the package that it may name.
-
-        Returns:
-            A learner that proposes and plans the same, bit for bit.
-
-        Raises:
-            InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
-                corrected since.
-        """
-        problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
-        found = cls(problem, method, warm_start=archive.entry("warm_start", bool), trust_margin=True)
-        found.restore(archive)
-        return found
-
-    def restore(self, archive: Archive) -> None:
-        """Continue from the state of a learner of the same problem, or from its counts if the state is `of_record`.
-
-        Args:
-            archive: the `state` of the other; this learner must be without data. The method in the state of a record, such
-                as one with rewards declared later, replaces this learner's.
-
-        Raises:
-            InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
-                corrected since; this learner is of no use then.
-        """
-        if "method" in archive.document:
-            method = named_from_json(
-                archive.document["method"], f"{archive.name}, method", Method, ALL, (type(self.method),)
-            )
-            if method is None:
-                raise archive.wrong("it names a method that is not known here")
-            if named_to_json(method) != named_to_json(self.method):
-                self.direct(method)
-        self._check_revisions(archive)
-        self.evidence.restore(archive.part("evidence"))
-        self.round = positive_integer("round", archive.entry("round", int))
-        self._imported = ImportedLogs.from_state(archive.entry("imported", dict))
-        self._decision = self._memory = self._proposal = self._out = None
-        self._knew = self._state()
-        if "specification" in archive.document:
-            self._stand(archive)
-
-    def _stand(self, archive: Archive) -> None:
-        """Restore the rest of a whole state: seeds, plans and the current decision."""
-        said = archive.entry("environment", dict)
-        entropy, stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
-        self.seeds.resume(entropy, stream, set(archive.array("environment.used", np.int64, (None,)).tolist()))
-        self._kept = KeptPlans.from_state(archive.part("kept"), self.simulator)
-        self._memory = take_memory(archive, self.problem, self.evidence.kept)
-        decision = take_decision(archive, self._memory)
-        self._decision = None if decision is None else self._checked(decision)
-        self._planned[:] = archive.array("planned", np.int64, self._planned.shape)
-
-    def _revisions(self) -> dict[str, int]:
-        """Return the revisions of the method, the radius and the refinements, whose conclusions the state holds."""
-        bounds = {f"refinement {one.name}": one.revision for one in self.settings.refinements}
-        return {"method": self.method.revision, "radius": self.settings.radius.revision} | bounds
-
-    def _check_revisions(self, archive: Archive) -> None:
-        """Refuse a state of a newer release, and conclusions of a rule that was corrected since."""
-        known = self._revisions()
-        written = check_keys(archive.entry("revisions", dict), f"{archive.name}, revisions", required=tuple(known))
-        for what, said in written.items():
-            if type(said) is not int or said > known[what]:
-                raise archive.wrong(f"the {what} is of revision {said!r}, this release has {known[what]}: upgrade it")
-            if said < known[what]:
-                raise archive.wrong(
-                    f"the {what} is of revision {said}, and concludes something else than revision {known[what]} would: "
-                    "count the episodes again in a new learner; a campaign keeps them and does that by itself"
-                )
-
-    # Directing
-
-    def direct(self, method: Method) -> None:
-        """Continue with another method on the same evidence.
-
-        The returns of one policy say nothing about another, so a trial is never replaced, and never a replacement.
-
-        Args:
-            method: it reads the data as the present one does.
-
-        Raises:
-            InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
-        """
-        if not isinstance(method, Method):
-            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        method.check(self.problem)
-        stated = (method.reuses_simulator, method.keeps_safe)
-        if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
-            raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
-        other = method.evidence(self.problem)
-        if method is not self.method and (self.evidence.goes_by_returns or other.goes_by_returns):
-            raise InvalidInput(
-                f"the data of a {self.method.name!r} cannot be gone on with by another {method.name!r}: the returns of one "
-                "policy's own episodes say nothing about another. Start a new learner with it, Learner(problem, method); a "
-                "second trial that shares delta has number=2"
-            )
-        if type(other) is not type(self.evidence):
-            raise InvalidInput(f"the method {method.name!r} keeps other data; start a new learner with it")
-        self.seeds.branch(lambda: to_text(named_to_json(method)).encode())
-        self.method, self._memory = method, None
-        self._decision = self._proposal = None
-
-    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> None:
-        """Add rewards to those that are explored for, or drop some; only for `methods.ForRewards`.
-
-        After a stop the run goes on if a reward is not accurate yet.
-
-        Args:
-            rewards: [S, A] or [H, S, A] in [0, 1], by name.
-            drop: names of declared rewards.
-
-        Raises:
-            InvalidInput: the method has no declared rewards, or a reward is not of this system.
-        """
-        self.direct(redeclared(self.method, rewards, drop))
-
-    def __repr__(self) -> str:
-        seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
-        return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"
-
-    # Counting: every episode counts, as the baseline's, the candidate's or another policy's
+    # Counting records: logs, and episodes kept elsewhere; the round stays
 
     def count(
         self,
@@ -511,66 +398,12 @@ class Learner:
         """
         self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
         self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
-        self._decision = self._proposal = None
-
-    def leave_model(
-        self,
-        states: Sequence[int],
-        actions: Sequence[int],
-        *,
-        of_baseline: bool | None = None,
-        of_candidate: bool | None = None,
-    ) -> None:
-        """Count an episode that went where the model has no state, and move to the next round; this refutes for good.
-
-        Args:
-            states: [n + 1] before it left; none if it began outside.
-            actions: [n + 1], the last of which led outside.
-            of_baseline: whether the baseline made it; as `propose()` says if None.
-            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
-
-        Raises:
-            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
-        """
-        path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
-        self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
-        self._next_round()
-
-    def cut_short(
-        self,
-        states: Sequence[int],
-        actions: Sequence[int],
-        cause: str,
-        *,
-        of_baseline: bool | None = None,
-        of_candidate: bool | None = None,
-    ) -> None:
-        """Count an episode that was cut short by a fault, and move to the next round.
-
-        Args:
-            states: [n + 1] that were seen.
-            actions: [n]; n may be 0.
-            cause: of the fault. Certificates then assume that it is independent of the episode's continuation.
-            of_baseline: whether the baseline made it; as `propose()` says if None.
-            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
-
-        Raises:
-            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
-        """
-        model, begun = self.problem.simulator, len(actions) > 0
-        path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
-        checked_name("cause", cause, 200)
-        self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
-        self._next_round()
-
-    def skip_round(self) -> None:
-        """Move to the next round without an episode: the proposal did not run on the system."""
-        self._next_round()
+        self._drop_decision()
 
     def lose(self) -> None:
         """Count an episode of the candidate without any data as the worst case; the round stays."""
         self.evidence.lose()
-        self._decision = self._proposal = None
+        self._drop_decision()
 
     def import_episodes(
         self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
@@ -642,30 +475,6 @@ class Learner:
         count_in_order(self, [read])
         self.round, self._out = here, out  # an episode that is out belongs to the proposal before the import
         return sum(len(log.contents) for log in read)
-
-    def _whose(
-        self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
-    ) -> dict[str, bool]:
-        """Return whose episode this is, the baseline's or the candidate's; dropping it would bias that sample's mean return.
-
-        Arguments that are None follow from the last proposal, also after a declaration or an import. Refuses a `path` that
-        the drawn policy never takes.
-        """
-        if of_baseline is None or of_candidate is None:
-            if self._out is None:
-                self.propose()
-            drawn = None if self._out is None or self._out.mixture is None else self._out.draw()
-            if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
-                check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
-            if of_baseline is None:
-                of_baseline = drawn is self.problem.baseline and not of_candidate
-            if of_candidate is None:
-                of_candidate = drawn is not None and not of_baseline
-        return {"of_baseline": of_baseline, "of_candidate": of_candidate}
-
-    def _next_round(self) -> None:
-        self.round += 1
-        self._decision = self._proposal = self._out = None
 
     # Reading: nothing below changes proposals
 
@@ -846,6 +655,208 @@ class Learner:
         certain = tuple(one.bounds for one in intervals)
         suspects = int(self.evidence.belief.suspect.sum())
         return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
+
+    # Directing
+
+    def direct(self, method: Method) -> None:
+        """Continue with another method on the same evidence.
+
+        The returns of one policy say nothing about another, so a trial is never replaced, and never a replacement.
+
+        Args:
+            method: it reads the data as the present one does.
+
+        Raises:
+            InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
+        """
+        if not isinstance(method, Method):
+            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+        method.check(self.problem)
+        stated = (method.reuses_simulator, method.keeps_safe)
+        if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
+            raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
+        other = method.evidence(self.problem)
+        if method is not self.method and (self.evidence.goes_by_returns or other.goes_by_returns):
+            raise InvalidInput(
+                f"the data of a {self.method.name!r} cannot be gone on with by another {method.name!r}: the returns of one "
+                "policy's own episodes say nothing about another. Start a new learner with it, Learner(problem, method); a "
+                "second trial that shares delta has number=2"
+            )
+        if type(other) is not type(self.evidence):
+            raise InvalidInput(f"the method {method.name!r} keeps other data; start a new learner with it")
+        self.seeds.branch(lambda: to_text(named_to_json(method)).encode())
+        self.method, self._memory = method, None
+        self._drop_decision()
+
+    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> None:
+        """Add rewards to those that are explored for, or drop some; only for `methods.ForRewards`.
+
+        After a stop the run goes on if a reward is not accurate yet.
+
+        Args:
+            rewards: [S, A] or [H, S, A] in [0, 1], by name.
+            drop: names of declared rewards.
+
+        Raises:
+            InvalidInput: the method has no declared rewards, or a reward is not of this system.
+        """
+        self.direct(redeclared(self.method, rewards, drop))
+
+    # Saving: `state` is the one form, of a file as of a campaign's snapshot
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write its `state` to one file that `load_learner` reads, over an older one; nothing is pickled.
+
+        Args:
+            path: of the file, e.g. "tuesday.npz".
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidInput: an episode is out that was proposed before the run was directed elsewhere, or the evidence is of a
+                class from outside the package.
+            StorageFailure: the file cannot be written.
+        """
+        if self._out is not None and self._out is not self._proposal:
+            raise InvalidInput("an episode is out that was proposed before the run was directed elsewhere; tell it first")
+        return self.state().save(path, format=_FORMAT)
+
+    def state(self, *, of_record: bool = False) -> Archive:
+        """Return the learner's state, for `from_state` or `restore`.
+
+        A campaign's snapshot is the state `of_record`, restored into a fresh learner of the campaign's problem and method.
+        It is a function of the episodes and logs counted and of their order: method, evidence and imported logs. It leaves
+        out the problem, which the record has, and everything that depends on the times of the calls or on batches: the
+        current decision, plans, environment seeds, spare room for rows.
+
+        Args:
+            of_record: return only the part that the events of a record determine.
+
+        Returns:
+            An archive of the kind "learner"; nothing is changed.
+
+        Raises:
+            InvalidInput: the evidence is of a class from outside the package.
+        """
+        archive = Archive(_KIND)
+        archive.document = {"revisions": self._revisions(), "round": self.round, "imported": self._imported.state()}
+        archive.put_part("evidence", self.evidence.state(of_record=of_record))
+        if of_record:
+            archive.document["method"] = named_to_json(self.method)
+            return archive
+        archive.document |= {
+            "specification": document_of(self.problem, self.method),
+            "warm_start": self.warm_start,
+            "environment": {"entropy": self.seeds.entropy, "stream": self.seeds.stream},
+        }
+        archive.put("environment.used", np.array(sorted(self.seeds.used), dtype=np.int64))
+        archive.put_part("kept", self._kept.state())
+        decision, memory, planned = self.hand_over()
+        put_decision(archive, decision)
+        put_memory(archive, memory)
+        archive.put("planned", planned)
+        return archive
+
+    @classmethod
+    def from_state(cls, archive: Archive, *, extensions: Extensions = ()) -> Learner:
+        """Return a learner that continues from a whole `state`.
+
+        Args:
+            archive: not the state `of_record`, which has no problem.
+            extensions: classes of methods and radii from outside the package that it may name.
+
+        Returns:
+            A learner that proposes and plans the same, bit for bit.
+
+        Raises:
+            InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
+                corrected since.
+        """
+        problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
+        found = cls(problem, method, warm_start=archive.entry("warm_start", bool), trust_margin=True)
+        found.restore(archive)
+        return found
+
+    def restore(self, archive: Archive) -> None:
+        """Continue from the state of a learner of the same problem, or from its counts if the state is `of_record`.
+
+        Args:
+            archive: the `state` of the other; this learner must be without data. The method in the state of a record, such
+                as one with rewards declared later, replaces this learner's.
+
+        Raises:
+            InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
+                corrected since; this learner is of no use then.
+        """
+        if "method" in archive.document:
+            method = named_from_json(
+                archive.document["method"], f"{archive.name}, method", Method, ALL, (type(self.method),)
+            )
+            if method is None:
+                raise archive.wrong("it names a method that is not known here")
+            if named_to_json(method) != named_to_json(self.method):
+                self.direct(method)
+        self._check_revisions(archive)
+        self.evidence.restore(archive.part("evidence"))
+        self.round = positive_integer("round", archive.entry("round", int))
+        self._imported = ImportedLogs.from_state(archive.entry("imported", dict))
+        self._decision = self._memory = self._proposal = self._out = None
+        self._decided_on = self._evidence_state()
+        if "specification" in archive.document:
+            self._restore_decision(archive)
+
+    def _restore_decision(self, archive: Archive) -> None:
+        """Restore the rest of a whole state: seeds, plans and the current decision."""
+        said = archive.entry("environment", dict)
+        entropy, stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
+        self.seeds.resume(entropy, stream, set(archive.array("environment.used", np.int64, (None,)).tolist()))
+        self._kept = KeptPlans.from_state(archive.part("kept"), self.simulator)
+        self._memory = take_memory(archive, self.problem, self.evidence.kept)
+        decision = take_decision(archive, self._memory)
+        self._decision = None if decision is None else self._checked(decision)
+        self._planned[:] = archive.array("planned", np.int64, self._planned.shape)
+
+    def _revisions(self) -> dict[str, int]:
+        """Return the revisions of the method, the radius and the refinements, whose conclusions the state holds."""
+        bounds = {f"refinement {one.name}": one.revision for one in self.settings.refinements}
+        return {"method": self.method.revision, "radius": self.settings.radius.revision} | bounds
+
+    def _check_revisions(self, archive: Archive) -> None:
+        """Refuse a state of a newer release, and conclusions of a rule that was corrected since."""
+        known = self._revisions()
+        written = check_keys(archive.entry("revisions", dict), f"{archive.name}, revisions", required=tuple(known))
+        for what, said in written.items():
+            if type(said) is not int or said > known[what]:
+                raise archive.wrong(f"the {what} is of revision {said!r}, this release has {known[what]}: upgrade it")
+            if said < known[what]:
+                raise archive.wrong(
+                    f"the {what} is of revision {said}, and concludes something else than revision {known[what]} would: "
+                    "count the episodes again in a new learner; a campaign keeps them and does that by itself"
+                )
+
+    # Compiled rounds
+
+    def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
+        """Return the state from which compiled rounds continue; `take_back` ends them.
+
+        Returns:
+            (current decision, memory of the last one, visits [R] when it was made).
+        """
+        self._drop_outdated()
+        return self._decision, self._memory, self._planned
+
+    def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
+        """Continue after compiled rounds on this learner's evidence.
+
+        Args:
+            rounds: how many.
+            decision: the current one after them; they replan when due.
+            memory: of the last decision.
+        """
+        self._decided_on = self._evidence_state()
+        self.round += rounds
+        self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
 
 
 def _stated_in(problem: Problem, method: Method) -> bytes:
