@@ -12,7 +12,6 @@ from safe2real.exploration import explore
 from safe2real.exploration.explore import MISWIRED, Environment, Unfinished
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
-from tests.cases import each
 from tests.evidence.small_learners import stay
 
 
@@ -60,7 +59,7 @@ def test_kept_episodes_can_be_counted_by_another_learner_also_what_was_seen_of_a
     assert (other.standing, learner.standing) == (Standing.CERTIFIED, Standing.REFUTED)
 
 
-@each("error", [RuntimeError("the gripper fell off"), ZeroDivisionError(), SystemExit(1)])
+@pytest.mark.parametrize("error", [RuntimeError("the gripper fell off"), ZeroDivisionError(), SystemExit(1)])
 def test_whatever_step_raises_what_was_seen_is_counted(error):
     learner = line_learner()
     with pytest.raises(type(error)):
@@ -146,7 +145,9 @@ def reporting_learner(labels: int = 1) -> s2r.Learner:
     return s2r.Learner(dataclasses.replace(problem, ties=ties))
 
 
-@each("shows", [lambda state: ("wet", state), str, lambda state: None, lambda state: np.array([state, state])])
+@pytest.mark.parametrize(
+    "shows", [lambda state: ("wet", state), str, lambda state: None, lambda state: np.array([state, state])]
+)
 def test_what_does_not_fit_at_the_first_reset_is_said_before_anything_is_counted(shows):
     learner = line_learner()
     if shows is str:
@@ -236,7 +237,7 @@ def test_the_shape_of_what_reset_and_step_give_is_looked_at():
     assert learner.evidence.faults == {MISWIRED: 1}
 
 
-@each("info", [{}, {"nois": 0}, {"noise": "much"}, {"noise": None}, 3])
+@pytest.mark.parametrize("info", [{}, {"nois": 0}, {"noise": "much"}, {"noise": None}, 3])
 def test_a_report_that_is_missing_at_the_first_step_cuts_the_episode_short(info):
     learner = reporting_learner(labels=2)
     learner.cut_short([0, 1], [0], "rain")  # so it is not the first episode

@@ -18,7 +18,6 @@ from safe2real.model.kernel import Kernel
 from safe2real.refinements import DEFAULT
 from safe2real.standing import Standing
 from safe2real.testing.systems import random_case
-from tests.cases import each
 from tests.evidence.tied_systems import ledge, ledge_problem
 from tests.testing.test_toy_method import TowardsOne
 
@@ -63,16 +62,16 @@ def same_from_now_on(learner, path, real, reward, rounds=12, extensions=()):
     return loaded
 
 
-@each(
+@pytest.mark.parametrize(
     ("method", "changes", "warm_start"),
-    (
+    [
         (SimToReal(), {}, True),
         (SimToReal(), {"replan_growth": 0.3}, True),
         (SimToReal(), {}, False),
         (RewardFree(), {"refinements": ()}, True),
         (ForRewards({"goal": REWARD, "other": 1.0 - REWARD}, accuracy=0.01), {}, True),
         (Trial(s2r.MarkovPolicy.deterministic([1, 1, 1, 1], num_actions=2, horizon=3), {"goal": REWARD}), {}, True),
-    ),
+    ],
 )
 def test_it_goes_on_as_if_nothing_had_been(method, changes, warm_start, tmp_path):
     case = random_case(4)
@@ -107,7 +106,7 @@ def test_after_compiled_rounds_and_with_segments_that_moved(tmp_path):
     same_from_now_on(loaded, tmp_path / "again.npz", real, reward, rounds=5)
 
 
-@each(("exact", "reported"), ((True, False), (False, False), (True, True)))
+@pytest.mark.parametrize(("exact", "reported"), [(True, False), (False, False), (True, True)])
 def test_rows_that_are_learnt_together(exact, reported, tmp_path):
     simulated, actual = ledge((0.05, 0.1), exact=exact, reported=reported), ledge((0.05, 0.4))
     problem = ledge_problem(simulated, simulated.ties)
@@ -213,9 +212,9 @@ def _entry(*path, value):
     return changed
 
 
-@each(
+@pytest.mark.parametrize(
     ("change", "match"),
-    (
+    [
         # Each of these would have compiled code read or write outside its arrays.
         (_array("evidence.counts.successor", lambda a: a + np.uint32(4)), "do not fit together"),
         (_array("evidence.counts.capacity", lambda a: a * np.uint32(0)), "do not fit together"),
@@ -255,7 +254,7 @@ def _entry(*path, value):
         (_entry("kept", value=1), "kept is 1"),
         (_entry("kept", value={"00": {}}), "kept, 00"),
         (lambda archive: archive.document.update(safe2real="plan"), "holds a 'plan', not a learner"),
-    ),
+    ],
 )
 def test_contents_that_cannot_be(change, match, tmp_path):
     case = random_case(4)
@@ -360,9 +359,9 @@ def record_state(learner):
     return kept.document, {name: array.tobytes() for name, array in kept.arrays.items()}
 
 
-@each(
+@pytest.mark.parametrize(
     "method",
-    (SimToReal(), ForRewards({"goal": REWARD}), Trial(s2r.MarkovPolicy.deterministic([1] * 4, num_actions=2, horizon=3))),
+    [SimToReal(), ForRewards({"goal": REWARD}), Trial(s2r.MarkovPolicy.deterministic([1] * 4, num_actions=2, horizon=3))],
 )
 def test_the_state_of_a_record_depends_on_what_was_counted_alone(method):
     """Whoever asked in between, and in whichever batches: a campaign's snapshot says the same as its events."""

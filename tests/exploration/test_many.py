@@ -13,7 +13,6 @@ from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.exploration import Learner, simulate, simulate_many
 from safe2real.problem.problem import Problem
-from tests.cases import each
 from tests.exploration.random_problems import random_problem, settings_for
 
 SEEDS = [5, 0, 7, 1, 2**40]
@@ -40,8 +39,8 @@ def visits(learner, run):
     return run.rounds, learner.evidence.counts.visits.copy()
 
 
-@each("constraints", [1, 2])
-@each("method", [methods.SimToReal(), methods.Unconstrained()])
+@pytest.mark.parametrize("constraints", [1, 2])
+@pytest.mark.parametrize("method", [methods.SimToReal(), methods.Unconstrained()])
 def test_every_run_is_the_one_that_simulate_makes(method, constraints):
     problem, real = study(constraints)
     made = simulate_many(problem, SEEDS, real, method=method, max_rounds=400, jobs=3)
@@ -119,7 +118,7 @@ def test_compiled_rounds_leave_the_interpreter_to_others(monkeypatch):
     assert most >= 5
 
 
-@each(
+@pytest.mark.parametrize(
     ("seeds", "options", "said"),
     [
         ([1, -1], {}, r"seeds\[1\] is -1"),

@@ -13,7 +13,6 @@ from safe2real.exploration.plan import Plan
 from safe2real.model import archive as archives
 from safe2real.model.archive import Archive
 from safe2real.standing import Doubt, DoubtCode, Standing
-from tests.cases import each
 
 H = 4
 SAFE = np.array([[1.0, 1.0], [0.9, 0.4], [0.0, 0.0]])
@@ -178,9 +177,9 @@ def _weightless(archive):
     archive.arrays["policy.weights"][0] = 0.0
 
 
-@each(
+@pytest.mark.parametrize(
     ("change", "match"),
-    (
+    [
         (lambda a: a.document.update(safe2real="learner"), "holds a 'learner', not a plan"),
         (lambda a: a.document.update(format=9), "upgrade it"),
         (lambda a: a.arrays.pop("numbers"), "numbers is missing"),
@@ -198,7 +197,7 @@ def _weightless(archive):
         (lambda a: a.arrays.update({"lower_bounds": np.zeros(2)}), "lower_bounds has type"),
         (lambda a: a.arrays.update({"thresholds": np.zeros(0)}), "lower_bounds has type"),
         (_weightless, "weights has one that is not positive"),
-    ),
+    ],
 )
 def test_contents_that_cannot_be(change, match, tmp_path, plan):
     path = plan.save(tmp_path / "pick.npz")

@@ -12,7 +12,6 @@ from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import TrialTerms, trial_run
 from safe2real.exploration.proposal import coin_of
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
-from tests.cases import each
 
 
 def trial_on(path=None, **terms):
@@ -200,7 +199,7 @@ REFUSED = [
 ]
 
 
-@each(("change", "message"), REFUSED)
+@pytest.mark.parametrize(("change", "message"), REFUSED)
 def test_terms_that_cannot_be_are_refused(change, message):
     with pytest.raises(InvalidInput, match=message):
         trial_on(**(COST | change))
@@ -223,7 +222,7 @@ def test_what_is_told_must_fit():
 LEAVES = [(11.0, -1.0, ["cost"]), (-0.1, -1.0, ["cost"]), (1.0, 1.0, ["return"]), (99.0, -99.0, ["cost", "return"])]
 
 
-@each(("value", "reward", "names"), LEAVES)
+@pytest.mark.parametrize(("value", "reward", "names"), LEAVES)
 def test_a_number_outside_its_range_refutes_for_good(tmp_path, value, reward, names):
     for whose in ("candidate", "baseline"):
         place = tmp_path / f"{whose}.json"
@@ -280,13 +279,13 @@ def _unsafe(mean, runs, episodes, delta):
     return wrong
 
 
-@each(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
+@pytest.mark.parametrize(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
 def test_deployments_are_unsafe_in_no_more_runs_than_delta(mean, delta):
     assert _unsafe(mean, runs=20, episodes=120, delta=delta) <= delta * 20
 
 
 @pytest.mark.slow
-@each(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
+@pytest.mark.parametrize(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
 def test_the_same_in_many_runs(mean, delta):
     assert _unsafe(mean, runs=300, episodes=400, delta=delta) <= delta * 300
 

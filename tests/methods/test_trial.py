@@ -18,7 +18,6 @@ from safe2real.problem.document import METHOD
 from safe2real.standing import AssumptionCode
 from safe2real.testing import MethodContract
 from safe2real.testing.systems import random_case
-from tests.cases import each
 from tests.exploration.tiny import settings, stay, tiny
 
 SIZES = {"num_actions": 2, "horizon": 3}
@@ -219,7 +218,7 @@ def unsafe_runs(chance, runs, rounds, delta):
 CHANCES = [(0.3, False), (0.1, True)]
 
 
-@each(("chance", "safe"), CHANCES)
+@pytest.mark.parametrize(("chance", "safe"), CHANCES)
 def test_nothing_unsafe_is_ever_deployed_exactly(chance, safe):
     model, policy = risky(chance)
     assert bool(constraint_values(model, policy)[0] >= 2.4) == safe  # trusted without proof, the first misses the limit
@@ -229,7 +228,7 @@ def test_nothing_unsafe_is_ever_deployed_exactly(chance, safe):
 
 
 @pytest.mark.slow
-@each(("chance", "safe"), CHANCES)
+@pytest.mark.parametrize(("chance", "safe"), CHANCES)
 def test_the_same_in_a_hundred_long_runs(chance, safe):
     unsafe, shares = unsafe_runs(chance, runs=100, rounds=400, delta=0.001)
     assert unsafe == 0
@@ -327,7 +326,7 @@ REFUSED = [
 ]
 
 
-@each(("make", "message"), REFUSED)
+@pytest.mark.parametrize(("make", "message"), REFUSED)
 def test_what_cannot_be_tried_is_refused(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
