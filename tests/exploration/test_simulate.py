@@ -48,18 +48,6 @@ def test_bad_arguments_of_simulated_runs_are_named():
         explore(learner, object(), max_rounds=1)
 
 
-def test_progress_is_reported():
-    model, real, baseline = random_problem(1, per_step=False)
-    seen = []
-    simulate(
-        Learner(Problem(model, baseline, settings_for()), trust_margin=True),
-        real,
-        max_rounds=50,
-        progress=lambda *p: seen.append(p),
-    )
-    assert seen[-1][0] == 50
-
-
 def test_pooling_must_match_the_real_system():
     model, real, baseline = random_problem(1, per_step=False)
     learner = Learner(Problem(model, baseline, settings_for()), trust_margin=True)
@@ -86,9 +74,10 @@ def test_the_paper_grid_is_explored_safely():
         radius=radii.Scaled(0.376),
         bonus_scale=0.0201,
     )
-    learner = Learner(Problem(model, baseline, settings))
-    run = simulate(learner, grid.real())
+    learner, told = Learner(Problem(model, baseline, settings)), []
+    run = simulate(learner, grid.real(), progress=lambda *done: told.append(done))
     assert run.stopped
+    assert told[-1] == (run.rounds, run.uncertainty[-1])
     assert run.unsafe_share(model.thresholds) == 0.0
     assert learner.evidence.suspects[grid.mismatch()].all()
     assert learner.evidence.suspects.sum() < 40
