@@ -171,25 +171,6 @@ def test_without_a_warm_start_a_proposal_is_a_function_of_the_data_alone(constra
     assert_same_proposal(once.propose(), sometimes.propose())
 
 
-def test_a_warm_start_remembers():
-    """The test above would show nothing if no proposal depended on the ones before it."""
-    different = 0
-    for seed in range(6):
-        model, learner = make(6, 3, 5, constraints=2, rows="mixed", seed=seed, radius=radii.Scaled(0.1))
-        often, once = learner(), learner()
-        rng = np.random.default_rng(seed)
-        for _ in range(40):
-            often.propose()
-            part = laid_end_to_end([wandering(model, rng, 5)])
-            often.count(*part)
-            once.count(*part)
-        one, other = often.propose(), once.propose()
-        assert one.uncertainty == pytest.approx(other.uncertainty, rel=1e-6)
-        same = one.mixture.weights.tolist() == other.mixture.weights.tolist() and one.uncertainty == other.uncertainty
-        different += not same
-    assert different > 0
-
-
 def test_counting_goes_on_after_the_stop_and_keeps_the_round():
     model, learner = make(2, 2, 3, constraints=0, calibrated_gap=0.0)
     stopped = learner(known=np.ones((2, 2), dtype=bool), warm_start=False)

@@ -1,7 +1,5 @@
 """Studies over seeds in one call: equal to the runs one by one, several at a time, and nothing waits for the interpreter."""
 
-import threading
-import time
 from dataclasses import fields, replace
 
 import joblib
@@ -9,7 +7,6 @@ import numpy as np
 import pytest
 
 from safe2real import methods, parallel
-from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.exploration import Learner, simulate, simulate_many
 from safe2real.problem.problem import Problem
@@ -88,34 +85,6 @@ def test_processes_make_the_same_runs():
         assert rounds == other.rounds
         np.testing.assert_array_equal(seen, learner.evidence.counts.visits)
         same(run, other)
-
-
-def test_compiled_rounds_leave_the_interpreter_to_others(monkeypatch):
-    """A thread that only looks at the clock goes on while rounds run: without that, threads would take turns."""
-    problem, real = study()
-    simulate_many(problem, [0], real, max_rounds=10)
-    spans, ticks, over = [], [], threading.Event()
-    inside = compiled_rounds.run
-
-    def timed(*arguments):
-        began = time.perf_counter()
-        result = inside(*arguments)
-        spans.append((began, time.perf_counter()))
-        return result
-
-    def tick():
-        while not over.wait(0.001):
-            ticks.append(time.perf_counter())
-
-    monkeypatch.setattr(compiled_rounds, "run", timed)
-    ticking = threading.Thread(target=tick)
-    ticking.start()
-    endless = replace(problem, settings=replace(problem.settings, tolerance=1e-9))
-    simulate_many(endless, [0], real, max_rounds=8_000, jobs=1)
-    over.set()
-    ticking.join()
-    most = max(sum(began < tick < ended for tick in ticks) for began, ended in spans)
-    assert most >= 5
 
 
 @pytest.mark.parametrize(

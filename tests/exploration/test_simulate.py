@@ -90,22 +90,6 @@ def test_the_paper_grid_is_explored_safely():
     assert best.value - s2r.evaluate(truth, plan.policy, reward) <= 0.05
 
 
-def test_explore_on_a_gymnasium_environment():
-    grid = WindyGrid.paper()
-    env = gymnasium.make("safe2real/WindyGrid-v0", grid=grid)
-    model = grid.cmdp(grid.simulator(), 10.71)
-    baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    settings = settings_for(mismatch_gap=0.68, radius=radii.Scaled(0.3))
-    seen = []
-    last = explore(Learner(Problem(model, baseline, settings)), env, max_rounds=40, progress=seen.append)
-    assert [event.proposal.round for event in seen] == list(range(1, 42))
-    assert last.round == 41
-    # The same again is the same run: every round seeds the environment from (seed, round).
-    again = Learner(Problem(model, baseline, settings))
-    explore(again, env, max_rounds=40)
-    assert again.propose().uncertainty == last.uncertainty
-
-
 def test_explore_absorbs_early_ends_and_refuses_what_does_not_fit():
     class Ends(gymnasium.Env):
         """Ends after the first step in state 1."""

@@ -117,7 +117,7 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     except NotBegun:
         raise
     except BaseException as error:
-        if isinstance(error, InvalidInput) and _is_slip(learner, error, seen):
+        if isinstance(error, InvalidInput) and _is_wiring_mistake(learner, error, seen):
             if seen.states:
                 learner.skip_round()
             raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
@@ -137,7 +137,7 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
 
 
-def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
+def _is_wiring_mistake(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
     """Whether an error shows a mistake in the wiring, found before anything was counted.
 
     A state that the model lacks is the system's behaviour, unless no step was taken. Dropping an episode of a policy whose
