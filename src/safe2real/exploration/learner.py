@@ -126,17 +126,17 @@ class Learner:
 
     @property
     def settings(self) -> Settings:
-        """Those of its problem."""
+        """The problem's settings."""
         return self.problem.settings
 
     @property
     def simulator(self) -> CMDP:
-        """That of its problem."""
+        """The problem's simulator, with its constraints."""
         return self.problem.simulator
 
     @property
     def baseline(self) -> MarkovPolicy:
-        """That of its problem."""
+        """The problem's trusted policy."""
         return self.problem.baseline
 
     @property
@@ -501,7 +501,7 @@ class Learner:
 
     @property
     def _ignored(self) -> tuple[Doubt, ...]:
-        """The doubt that the method does not enforce all constraints, if it does not."""
+        """The doubt of a method that does not enforce all constraints, else nothing."""
         if self.evidence.kept == self.problem.simulator.num_constraints:
             return ()
         return (Doubt(DoubtCode.CONSTRAINTS_IGNORED, "the exploration ignores the constraints"),)
@@ -871,13 +871,13 @@ _OTHER_POLICY = (
 
 
 def _kept_model(model: CMDP) -> CMDP:
-    """The same with rows of its own: those of the evidence change with every episode."""
+    """Return the model with rows of its own: those of the evidence change with every episode."""
     rows = model.kernel.compiled_rows
     return model.with_kernel(replace(model.kernel, compiled_rows=type(rows)(*(array.copy() for array in rows))))
 
 
 def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:
-    """Read the learner that `Learner.save` wrote: it proposes the same, bit for bit, goes on, and plans the same.
+    """Read the learner that `Learner.save` wrote: it continues, proposes and plans the same, bit for bit.
 
     A file is no record: its counts cannot be verified, and later observations are not in it.
 

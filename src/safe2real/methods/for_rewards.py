@@ -87,7 +87,7 @@ def search(
 
 
 def interval_of(name: str, reward: Floats, found: IntervalSearch, accuracy: float, *, relative: bool) -> Interval:
-    """The interval in words that last: `accuracy` is a share of the upper end where it is `relative`."""
+    """Return the interval of a reward; `accuracy` is a share of the upper end if `relative`, else a difference."""
     lower = found.plan.value
     upper = max(lower, found.top.value)
     allowed = accuracy * upper if relative else accuracy
@@ -104,7 +104,7 @@ _LUCK = 1.3  # the sequential test takes longer than its slowest set is expected
 
 
 def guess_of(evidence: Evidence) -> CMDP:
-    """A guess of the real system: the simulator's rows, and the observed ones where the simulator's are proved wrong.
+    """Return a guess of the real system: the simulator's rows, and the observed ones where the simulator's are proved wrong.
 
     In unvisited rows the simulator is a better guess than a uniform row, which would make everything reachable.
     """
@@ -112,13 +112,13 @@ def guess_of(evidence: Evidence) -> CMDP:
 
 
 def proved_wrong(evidence: Evidence) -> NDArray[np.bool_]:
-    """[R] suspect rows that lie farther from the simulator's than a right one may."""
+    """[R] suspect rows that are proved to lie farther from the simulator's than a right row may."""
     belief = evidence.belief
     return np.asarray(belief.suspect & (belief.low > evidence.rule.cleared_gap + ROUNDING))
 
 
 def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: IntervalSearch) -> Floats:
-    """[R] what hangs on each row for one reward [1 or H, S, A], as a share of its upper end."""
+    """[R] how far the interval of one reward [1 or H, S, A] depends on each row, as a share of its upper end."""
     model, stake = sets.model, np.zeros(sets.gaps.size)
     unit = 1.0 / max(found.top.value, ROUNDING)
     utilities, rows = list(model.compiled_arrays.utilities), guess.kernel.compiled_rows
@@ -162,7 +162,7 @@ def rates(evidence: Evidence) -> Floats:
 
 @lru_cache(maxsize=8)
 def _tables(problem: Problem, reuses_simulator: bool) -> tuple[Floats, Floats]:
-    """(radii [G, R] by visits, visits [R] after which a row that is right is expected to be cleared)."""
+    """Return (radii [G, R] by visits, visits [R] after which a right row is expected to be cleared)."""
     evidence = evidence_for(problem, reuses_simulator=reuses_simulator, keeps_safe=True)
     rule, tally = evidence.rule, evidence.counts.tally
     seen = np.maximum(tally.simulator_length.astype(np.int64), 1)
@@ -488,7 +488,7 @@ def _out_of_reach(intervals: tuple[Interval, ...], cleared_gap: float) -> str:
 def _exploring(
     problem: Problem, evidence: Evidence, sets: RowSets, guess: CMDP, index: Floats, start: SearchStart | None
 ) -> CertifiedMixture:
-    """The certified mixture that is expected to gain most: the index [R] on the guess, V_c at its worst over the sets."""
+    """Return the certified mixture of the largest index [R] on the guess, with V_c at its worst over the sets."""
     model = sets.model
     steps = model.kernel.num_rows // (model.num_states * model.num_actions)
     table = (index / index.max()).reshape(steps, model.num_states, model.num_actions)
@@ -505,7 +505,7 @@ def _exploring(
 def _decision(
     problem: Problem, evidence: Evidence, found: CertifiedMixture, uncertainty: float, memory: SearchMemory
 ) -> Decision:
-    """A mixture with the baseline as its first column, as candidate and share; the baseline alone where nothing else is."""
+    """Return a mixture, whose first column is the baseline, as candidate and share; without other columns the baseline."""
     others = [
         (weight, column) for weight, column in zip(found.weights[1:], found.columns[1:], strict=True) if weight > _LEAST
     ]

@@ -170,11 +170,11 @@ class HybridRound:
     """
 
     def __init__(self, problem: Problem, evidence: Evidence, memory: Any) -> None:
-        """Look at the evidence as it is.
+        """Read the evidence; it must not change until the round is decided.
 
         Args:
             problem: the fixed inputs and assumptions.
-            evidence: nothing is counted in it until the round is decided.
+            evidence: the data so far.
             memory: the `Memory` of an earlier round, which stays as it is, or anything else for none.
         """
         self.terms = terms_of(problem, evidence.kept)
@@ -280,7 +280,7 @@ def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, n
 
 
 def mixture_of(uncertainty: float, alpha: float, memory: Memory, num_actions: int) -> Decision:
-    """The share `alpha` of the candidate in `memory`; the rest is the baseline's."""
+    """Return the decision to deploy the candidate in `memory` with share `alpha`; the rest is the baseline's."""
     candidate = memory.candidate
     used = np.flatnonzero(candidate.weights > 0.0)
     return Decision(
