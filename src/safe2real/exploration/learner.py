@@ -20,7 +20,7 @@ from safe2real.evidence.moments import Moment, Moments
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
 from safe2real.exploration.episode_log import ImportedLogs, count_in_order, pairs_of, seen_in
-from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_with_structure
+from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_under_ties
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Interval, Method, Reason
@@ -583,18 +583,24 @@ class Learner:
         return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
-        """Return the best plan under the stated ties, a candidate for a trial; see `exploration.plan_with_structure`.
+        """Return the best plan under the stated ties; it is certified only if they are stated to be exact.
+
+        False ties are believed long before the data can object. So a plan of ties that are not called exact becomes a
+        guarantee by a trial of that one policy, which needs no model at all. The ties are tested against the data by it, and
+        a refutation of them is final; nothing else changes.
 
         Args:
-            reward: [S, A] or [H, S, A] in [0, 1].
+            reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
 
         Returns:
-            A candidate; the whole plan where no ties are stated or all are exact.
+            A candidate, with bounds that hold if the ties do. Its certificate has the doubt STRUCTURE_UNTESTED, or
+            STRUCTURE_REFUTED where the data contradict the ties: then it is the baseline. If no ties are stated, or all are
+            exact, it is the plan itself.
 
         Raises:
             InvalidInput: the reward is not of this system, or not in [0, 1].
         """
-        return self._complete(plan_with_structure(self.evidence, reward), reward)
+        return self._complete(plan_under_ties(self.evidence, reward), reward)
 
     def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
         """Add the imported logs' assumptions, the origin and the model."""

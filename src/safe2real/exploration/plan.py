@@ -311,22 +311,8 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
     )
 
 
-def plan_with_structure(evidence: Evidence, reward: ArrayLike) -> Plan:
-    """Return the best plan under the stated ties; it is certified only if they are stated to be exact.
-
-    False ties are believed long before the data can object. So a plan of ties that are not called exact becomes a guarantee
-    by a trial of that one policy, which needs no model at all. Nothing is changed by it, except that the ties are tested
-    against the data: a refutation of them is final.
-
-    Args:
-        evidence: of a problem with ties.
-        reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
-
-    Returns:
-        A candidate, with bounds that hold if the ties do. Its certificate has the doubt STRUCTURE_UNTESTED, or
-        STRUCTURE_REFUTED where the data contradict the ties: then it is the baseline. With no ties stated, or with ties that
-        are exact, it is the plan itself.
-    """
+def plan_under_ties(evidence: Evidence, reward: ArrayLike) -> Plan:
+    """Return the best plan as if the stated ties were true; see `Learner.plan_with_structure`."""
     if evidence.is_refuted:
         return baseline_plan(evidence)
     structured = evidence.structured
