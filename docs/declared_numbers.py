@@ -1,4 +1,6 @@
-"""Episodes to 5 % that declared-rewards.md, structure.md and samples.md quote, beyond the grid: cliff, lake, warehouse, pond.
+"""Episodes to 5 % that three pages quote beyond the grid, on cliff, lake, warehouse and pond.
+
+The pages are declared-rewards.md, structure.md and samples.md.
 
 python docs/declared_numbers.py [SYSTEM ...]    # cliff, lake, warehouse, pond, tried, ledge; all without a name
 
