@@ -13,7 +13,7 @@ from safe2real.exploration import explore
 from safe2real.systems import from_gymnasium
 from safe2real.systems.finite import SystemDescription
 from safe2real.systems.outcomes import ENDED, read_table
-from tests.cases import each, sampled
+from tests.cases import sampled
 
 
 class TableEnv(gymnasium.Env):
@@ -94,7 +94,7 @@ def test_numbers_rows_costs_and_what_is_known_by_hand():
 
 
 @sampled("ended", [0.0, 0.3, 1.0], keep=[1])
-@each(
+@pytest.mark.parametrize(
     ("name", "arguments", "cost"),
     [
         ("FrozenLake-v1", {"map_name": "8x8", "success_rate": 0.6}, lambda s, a, t, r, done: done and r == 0),
@@ -307,7 +307,9 @@ def test_another_environment_must_start_alike():
     assert system.kernel_of(elsewhere.P).to_dense().tolist() == system.model.kernel.to_dense().tolist()
 
 
-@each(("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")])
+@pytest.mark.parametrize(
+    ("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")]
+)
 def test_observations_that_are_no_states_are_refused(shown, message):
     class Strange(TableEnv):
         def step(self, action):
@@ -328,7 +330,7 @@ def frozen_lake():
     return gymnasium.make("FrozenLake-v1")
 
 
-@each(
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: from_gymnasium(gymnasium.make("CartPole-v1"), 9), r"observation space of CartPoleEnv is Box.*Discretised"),

@@ -38,6 +38,11 @@ class Guess:
     gap: float | None = None  # TV distance; None: the mismatch gap of the settings
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        seed_number("guess.seed", self.seed)
+        if self.gap is not None and not 0.0 < finite_number("guess.gap", self.gap) <= 1.0:
+            raise InvalidInput(f"guess.gap is {self.gap:g}; a total variation distance is above 0 and at most 1")
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GuessedReality:
@@ -57,12 +62,8 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         InvalidInput: the guess is invalid, or that many rows cannot be that far from the simulator's.
     """
     model, settings = problem.simulator, problem.settings
-    gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
-    if guess.gap is None and gap == 0.0:
-        gap = _FALLBACK_GAP
-    if not 0.0 < gap <= 1.0:
-        raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
-    seed, known = seed_number("guess.seed", guess.seed), problem.known_rows()
+    gap = guess.gap or settings.mismatch_gap or _FALLBACK_GAP
+    seed, known = guess.seed, problem.known_rows()
     if isinstance(guess.rows, np.ndarray):
         chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
         return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
@@ -99,8 +100,8 @@ def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
 def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
     if rows.dtype != np.bool_ or rows.shape not in (kernel.shape, kernel.shape[-2:]):
         raise InvalidInput(
-            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, a number of "
-            "rows, or `pairs` or `states`"
+            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, or a "
+            "number of rows"
         )
     return np.broadcast_to(rows, kernel.shape).reshape(-1)
 
