@@ -169,29 +169,13 @@ def test_rewards_over_the_states_of_an_environment(tmp_path):
 def test_which_state_of_the_model_is_what(tmp_path):
     system = read_spec_file(write(tmp_path, LAKE)).system
     states = numbering_of(system)
-    assert [one["state"] for one in states] == list(range(17))
-    assert states[4] == {"state": 4, "name": "state 4", "environment_state": 4, "cost_on_arrival": 0.0, "ended": False}
-    assert states[5] == {
-        "state": 5,
-        "name": "state 5, ended here",
-        "environment_state": 5,
-        "cost_on_arrival": 1.0,
-        "ended": True,
-    }  # a hole
-    assert states[15] == {
-        "state": 15,
-        "name": "state 15, ended here",
-        "environment_state": 15,
-        "cost_on_arrival": 0.0,
-        "ended": True,
-    }  # the goal
-    assert states[16] == {
-        "state": 16,
-        "name": "after the end",
-        "environment_state": None,
-        "cost_on_arrival": 0.0,
-        "ended": True,
-    }
+    assert list(states[0]) == ["state", "name", "environment_state", "cost_on_arrival", "ended"]
+    listed = [tuple(one.values()) for one in states]
+    assert [state for state, *_ in listed] == list(range(17))
+    assert listed[4] == (4, "state 4", 4, 0.0, False)
+    assert listed[5] == (5, "state 5, ended here", 5, 1.0, True)  # a hole
+    assert listed[15] == (15, "state 15, ended here", 15, 0.0, True)  # the goal
+    assert listed[16] == (16, "after the end", None, 0.0, True)
     assert system.state_of(5, 1.0, True) == 5
     assert read_spec_file(write(tmp_path)).system is None
 

@@ -68,8 +68,8 @@ def test_classes_states_and_laws_go_by_the_users_own_names():
     )
     np.testing.assert_array_equal(made.ties.classes, [[0, 0], [0, 0], [1, 1], [1, 1]])
     assert made.ties.class_names == ("ice", "sand")
-    assert made.state_of((1, 0)) == 2
-    assert made.action_of("wait") == 1
+    assert made.translation.begin((1, 0)) == made.states.index((1, 0)) == 2
+    assert made.translation.action_of(1) == "wait"
     np.testing.assert_allclose(made.model.kernel.to_dense()[0, 0], [0.75, 0.25, 0.0, 0.0])
     np.testing.assert_allclose(made.model.kernel.to_dense()[2, 0], [0.0, 0.0, 0.0, 1.0])
 

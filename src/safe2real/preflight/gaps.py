@@ -50,7 +50,7 @@ def clearing_findings(problem: Problem, learner: Learner, guessed: bool) -> list
     return [_clearing(learner), *_protection(problem, learner, guessed)]
 
 
-def redrawn(guess: GuessedReality) -> list[Finding]:
+def margin_under_guesses(guess: GuessedReality) -> list[Finding]:
     """Warn if the baseline lost its margin in random draws of wrong rows."""
     if guess.drawn <= 1 and not guess.lost_margin:
         return []

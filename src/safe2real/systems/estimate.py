@@ -221,7 +221,7 @@ class EstimatedModel(RowAccuracy, Runnable):
 
     @property
     def model(self) -> CMDP:
-        """That of its system."""
+        """The model of its system."""
         return self.system.model
 
     @property
@@ -311,7 +311,7 @@ def _path_of(system: FiniteSystem, costing: Costing, place: str, episode: Logged
     return states, actions
 
 
-def _knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
+def _marked_with_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
     """Mark the kernel with the fingerprints of the episodes that it was estimated from, so that imports can refuse them."""
     marks = set[int]()
     for i, episode in enumerate(log.episodes):
@@ -498,7 +498,7 @@ def estimate_from_log(
         _refuse_short(episodes, task.horizon)
     seen = _count_log(episodes, task.costing)
     found = task.estimated(seen, f"{len(episodes.episodes):,} logged episodes", legend, seen_as=discretiser)
-    system = _knowing_its_log(found.system, task.costing, episodes)
+    system = _marked_with_log(found.system, task.costing, episodes)
     return replace(found, system=system, log=episodes, partial=task.counting.partial)
 
 

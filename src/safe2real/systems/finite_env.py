@@ -23,7 +23,7 @@ from safe2real.errors import InvalidInput, OutsideModel, StepLimit
 from safe2real.model.names import Legend
 from safe2real.model.validation import finite_number, shown
 from safe2real.systems.enumerated import WHOLE
-from safe2real.systems.outcomes import cost_on_arrival, not_here
+from safe2real.systems.outcomes import cost_on_arrival, unknown_arrival
 
 if TYPE_CHECKING:
     from safe2real.systems.finite import FiniteSystem
@@ -150,7 +150,7 @@ class FiniteTranslation:
             paid = cost_on_arrival(given, int(system.origin[state]), action, here, float(reward), False)
             return system.state_of(here, paid)
         if not ways:
-            raise not_here(f"the environment entered state {here}", (here, 0.0, False))
+            raise unknown_arrival(f"the environment entered state {here}", (here, 0.0, False))
         if len(ways) > 1:
             costs = " and ".join(f"{paid:g}" for paid, _ in sorted(ways))
             raise InvalidInput(

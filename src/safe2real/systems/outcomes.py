@@ -250,7 +250,7 @@ def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArra
             if arrival in acting:
                 first = after.index(-1)
                 missing = outcomes.arrivals_of(row)[first]
-                raise not_here(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
+                raise unknown_arrival(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
             actions, after, probabilities = every, [index] * every.size, np.ones(every.size)
         columns.append((np.full(len(after), index), actions, np.array(after), probabilities))
     states, actions, successors, probabilities = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -259,7 +259,7 @@ def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArra
     )
 
 
-def not_here(event: str, arrival: Arrival) -> OutsideModel:
+def unknown_arrival(event: str, arrival: Arrival) -> OutsideModel:
     """Return the error for an arrival that a system has no state for."""
     _, cost, terminated = arrival
     return OutsideModel(
