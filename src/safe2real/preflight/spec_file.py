@@ -73,6 +73,7 @@ _BEFORE_TABLES = ("horizon", "counts_end", "start", "known", "within", "copies",
 # Not with an environment, which numbers its states itself:
 _OWN_NUMBERING = ("constraints", "known", "estimated", "copies", "within", "legend", "counts_end")
 _COSTS = ("cost", "unsafe", "unsafe_reward")
+_DESCRIBED = ("limit", "ended", "name", "drop_unreachable")  # of [simulator] gymnasium, as in a `SystemDescription`
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps", "fitted_to")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _KERNELS = ("simulator", "real", "support")
@@ -343,21 +344,14 @@ def _states_of(given: dict[str, Any], horizon: int, names: dict[str, Any]) -> _S
     if not isinstance(value, dict) or "gymnasium" not in value:
         kernel = kernel_from_json(value, "simulator")
         return _States(kernel, horizon, kernel.num_states)
-    optional = ("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable", "pool_copies")
+    optional = ("arguments", *_COSTS, "paid", *_DESCRIBED, "pool_copies")
     value = check_keys(value, "simulator", required=("gymnasium",), optional=optional)
     env = make_environment(value, "simulator")
     num_states = int(env.observation_space.n)
     ties = ties_from_json(given["ties"]) if "ties" in given else None
     with within("simulator"):
-        description = SystemDescription(
-            cost=_cost(value, num_states),
-            limit=value.get("limit"),
-            ended=value.get("ended"),
-            start=given.get("start"),
-            drop_unreachable=boolean("simulator.drop_unreachable", value.get("drop_unreachable", False)),
-            name=str(value.get("name", "cost")),
-            **names,
-        )
+        stated = {key: value[key] for key in _DESCRIBED if key in value}
+        description = SystemDescription(cost=_cost(value, num_states), start=given.get("start"), **stated, **names)
         system = from_gymnasium(env, horizon, description, ties=ties)
     return _States(system.model.kernel, horizon, num_states, system)
 

@@ -20,7 +20,7 @@ from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.problem.ties import Ties
 from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
-from safe2real.systems.finite_env import ListedTranslation, key_of, listed_names
+from safe2real.systems.finite_env import FiniteTranslation, key_of, listed_names
 from safe2real.systems.outcomes import Outcomes
 from safe2real.systems.rollout import Runnable
 
@@ -116,9 +116,17 @@ class Dynamics(Runnable):
         return DynamicsEnv(env, self)
 
     @property
-    def translation(self) -> ListedTranslation:
+    def translation(self) -> FiniteTranslation:
         """Between `states` and `actions` and their numbers, for agents."""
-        return ListedTranslation(self.model.shape, self.states, self.actions)
+        numbers = {state: number for number, state in enumerate(self.states)}
+
+        def state_of(observation: Any) -> int:
+            key = key_of(observation)
+            if not isinstance(key, Hashable) or key not in numbers:
+                raise OutsideModel(f"an observation is {shown(observation)}, which is none of the {len(numbers)} states")
+            return numbers[key]
+
+        return FiniteTranslation(self.system, state_of, self.actions.__getitem__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
