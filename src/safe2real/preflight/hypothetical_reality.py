@@ -27,7 +27,6 @@ from safe2real.problem.ties import summed
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20
 _FALLBACK_GAP = 0.5  # where the mismatch gap is 0 and implies no distance
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,7 +67,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
         return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
     within = problem.within_rows()
-    near = known if within is None else known | (within < gap - _ROUNDING)  # random rows respect `within`
+    near = known if within is None else known | (within < gap - ROUNDING)  # random rows respect `within`
     candidates = np.flatnonzero(reachable_rows(model) & ~near)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
@@ -122,7 +121,7 @@ def _move(
         unit_of, done = np.where(pooling.shared >= 0, pooling.shared, pooling.unit), pooling.known.copy()
         within = problem.within_rows()
         if count is not None and within is not None:  # random rows respect `within`
-            done[unit_of[within < gap - _ROUNDING]] = True
+            done[unit_of[within < gap - ROUNDING]] = True
     for row in order.tolist():
         if count is not None and len(moved) >= count:
             break
@@ -215,7 +214,7 @@ def _least_likely(own: Floats, possible: NDArray[np.bool_], rng: np.random.Gener
 def _mixed(own: Floats, target: Floats, gap: float) -> Floats | None:
     """Return `own` moved towards `target` until it is `gap` away; None if the target itself is nearer."""
     distance = float(np.abs(target - own).sum()) / 2.0
-    if distance < gap - _ROUNDING:
+    if distance < gap - ROUNDING:
         return None
     share = min(1.0, gap / distance)
     return np.asarray((1.0 - share) * own + share * target)

@@ -38,7 +38,7 @@ ArrivalCost = Callable[[int, int, int, float, bool], float]
 """cost(state, action, next state, reward, terminated) in [0, 1]."""
 ENDED = -1
 """In place of an environment's state: the absorbing state after the end of an episode, with what a step there costs."""
-_MOST_COSTS = 16  # different costs of transitions: each can add a copy of every state
+MOST_COSTS = 16  # different costs of transitions: each can add a copy of every state
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,9 +91,9 @@ def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival,
     Every state keeps its number of the environment for one way to enter it. Further ways follow, then what is `ENDED`.
     """
     costs = np.unique(outcomes.costs)
-    if costs.size > _MOST_COSTS:
+    if costs.size > MOST_COSTS:
         raise InvalidInput(
-            f"transitions have {costs.size} different costs; at most {_MOST_COSTS} can be told apart by copies of states: "
+            f"transitions have {costs.size} different costs; at most {MOST_COSTS} can be told apart by copies of states: "
             "round them, or give cost as an array over states and actions"
         )
     found: dict[Arrival, None] = {}
