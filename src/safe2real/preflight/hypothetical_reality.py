@@ -86,8 +86,8 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
 
 def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
     """Return the rows [R] that some policy visits on `model`."""
-    anyone = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
-    return visited_rows(model, anyone)
+    uniform = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
+    return visited_rows(model, uniform)
 
 
 def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:

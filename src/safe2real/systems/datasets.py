@@ -136,7 +136,7 @@ def _whole_entries(name: str, values: Any, first: int, cure: str) -> NDArray[np.
 
 
 def truth(place: str, value: Any) -> bool:
-    """Return a flag as a bool; `place` is for the message if it is none."""
+    """Return a flag as a bool; a value that is no flag is refused with its `place`."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
@@ -153,7 +153,7 @@ class _Numbers:
 
     cure: str  # where a function is needed
     number: Numbering | None = None
-    size: int | None = None  # so many there are, where that is known
+    size: int | None = None  # how many there are, if known
     first: int = 0  # from which numbers count
 
     def of_space(self, space: Any) -> _Numbers:
@@ -178,10 +178,9 @@ def read_episodes(
     """Read logged episodes into the environment's numbers, which count from 0.
 
     Args:
-        source: a Minari dataset or its id; a log, as it is; or a
-            sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
-            `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will
-            not know that it can.
+        source: a Minari dataset or its id; an `EpisodeLog`; or a sequence of episodes, each one (states [n + 1],
+            actions [n], terminated), `LoggedEpisode`, (states, actions) or `Trajectory`. The last two count as NOT
+            terminated: say which episodes the environment ended, or the model will not know that it can.
         discretiser: turns an observation into a state: any function, or a `Discretised` environment, which also finds the
             nearest representative action. Discrete spaces of a Minari dataset that start elsewhere are counted from 0.
         num_states: where the log may have missed the last ones; if neither the dataset nor the discretiser has the number,

@@ -33,7 +33,7 @@ _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the large
 
 
 def _read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featured: bool) -> tuple[Floats, Floats]:
-    """Return the lower and upper bounds [d] of what is cut up: features, or observations of `space`."""
+    """Return the lower and upper bounds [d] of the coordinates to cut: features, or observations of `space`."""
     if featured:
         if low is None or high is None:
             raise InvalidInput("with `features` the bounds of the space do not apply; give low and high, one per feature")

@@ -203,7 +203,7 @@ def clone_baseline(
         The policy, uniform in states without a visit. Nothing says that it is safe: measure it with `estimate_margin`.
 
     Raises:
-        InvalidInput: no demonstration, one that is none of `model`, or a negative smoothing.
+        InvalidInput: no demonstration, one of another system, or a negative smoothing.
     """
     if finite_number("smoothing", smoothing) < 0.0:
         raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
@@ -241,7 +241,7 @@ def spans(
         model: with the constraints; of its rows only those count that are `known`.
         known: [S, A] or [H, S, A], rows that are exactly the model's on the real system.
         support: what can follow in the other rows; all states can if None.
-        sums: each [1 or H, S, A], what is summed instead of the constraints' utilities.
+        sums: each [1 or H, S, A], tables to sum instead of the constraints' utilities.
 
     Returns:
         [K] pairs, or one for each of `sums`. They hold on every real system for which `known` and `support` are true,
