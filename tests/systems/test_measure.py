@@ -143,8 +143,8 @@ def test_clone_counts_and_smooths():
     pooled = clone_baseline(model, demonstrations, smoothing=1.0)
     np.testing.assert_allclose(pooled.probabilities[0], [[2 / 5, 3 / 5], [2 / 3, 1 / 3]])
     np.testing.assert_array_equal(pooled.probabilities[0], pooled.probabilities[1])
-    exact = clone_baseline(model, demonstrations, smoothing=0.0, per_step=True)
-    np.testing.assert_allclose(exact.probabilities, [[[0, 1], [0.5, 0.5]], [[1, 0], [1, 0]]])
+    exact = clone_baseline(model, demonstrations, smoothing=0.0)
+    np.testing.assert_allclose(exact.probabilities[0], [[1 / 3, 2 / 3], [1, 0]])
 
 
 def test_bad_input_is_named():
