@@ -197,7 +197,8 @@ def clone_baseline(model: CMDP, demonstrations: Sequence[Trajectory], *, smoothi
         smoothing: at least 0; with 0 the demonstrated frequencies are copied.
 
     Returns:
-        The policy, the same at every step, uniform in states without a visit. Nothing says that it is safe: measure it with `estimate_margin`.
+        The policy, the same at every step, uniform in states without a visit. Nothing says that it is safe: measure it with
+        `estimate_margin`.
 
     Raises:
         InvalidInput: no demonstration, one of another system, or a negative smoothing.
@@ -206,11 +207,11 @@ def clone_baseline(model: CMDP, demonstrations: Sequence[Trajectory], *, smoothi
         raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
     if len(demonstrations) == 0:
         raise InvalidInput("no demonstration was given; a policy cannot be cloned from nothing")
-    counts = np.full((model.num_states, model.num_actions), float(smoothing))
+    counts = np.zeros((model.num_states, model.num_actions))
     for episode in demonstrations:
         checked = check_trajectory(model, episode)
         np.add.at(counts, (checked.states[:-1], checked.actions), 1.0)
-    return MarkovPolicy.proportional(np.broadcast_to(counts, model.shape))
+    return MarkovPolicy.proportional(np.broadcast_to(counts + smoothing, model.shape))
 
 
 def spans(
