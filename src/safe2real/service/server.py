@@ -12,6 +12,7 @@ import json
 import logging
 import socket
 import sys
+from dataclasses import replace
 from typing import Any
 
 import h11
@@ -20,15 +21,12 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from safe2real import examples
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import InvalidInput
 from safe2real.exploration.simulate import roll_out
 from safe2real.model.cmdp import CMDP, AtLeast
-from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
-from safe2real.problem.problem import Problem
-from safe2real.problem.settings import Settings
 from safe2real.service.alerts import AlertTerms
 from safe2real.service.application import make_app
 from safe2real.service.campaign_pool import Service
@@ -38,7 +36,7 @@ from safe2real.service.storage import places_at
 _KEEP_ALIVE = 75  # seconds that an idle connection stays
 _GOODBYE = 10  # seconds that what is under way is given when the server is stopped
 _CONNECTIONS = 1000
-_STEPS, _ROUNDS = 4, 3  # of a campaign that compiles
+_WARM_ROUNDS = 3  # of a campaign that compiles
 
 
 def run(
@@ -195,28 +193,20 @@ def _log_without_secrets() -> None:
 def warm() -> None:
     """Compile what the service runs, so that the first ask of a fresh installation does not take a minute.
 
-    Small campaigns in memory are driven through all that the service does, with one constraint and with two. Machine code
-    is kept on disk (see `_compiled.cache`).
+    Campaigns in memory of a packaged problem, with its constraint and with two of them, are driven through all that the
+    service does. Machine code is kept on disk (see `_compiled.cache`).
     """
-    for constraints in (1, 2):
-        problem = _small(constraints)
+    alone = examples.machine(seed=0).problem
+    model = alone.simulator
+    stated = [AtLeast(model.utilities[0, -1], model.thresholds[0], name) for name in ("first", "second")]
+    both = CMDP.of(model.kernel, model.steps, model.start, stated, counts_end=model.counts_end)
+    for problem in (alone, replace(alone, simulator=both)):
         with Campaign.create(MemoryJournal(), problem) as campaign:
-            for _ in range(_ROUNDS):
+            for _ in range(_WARM_ROUNDS):
                 deployment = campaign.ask(worker="warm")
                 episode = roll_out(problem.simulator, deployment.policy, seed=0, round_number=deployment.number)
                 campaign.tell(deployment.id, episode)
             campaign.status()
-            campaign.plan(np.full((3, 2), 0.5))
+            campaign.plan(np.full((model.num_states, model.num_actions), 0.5))
             campaign.mismatch_map()
             campaign.verify()
-
-
-def _small(constraints: int) -> Problem:
-    """Three states, of which the last is to be avoided, and a simulator that is right."""
-    rows = [[[0.9, 0.1, 0.0], [0.3, 0.6, 0.1]], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]], [[0.2, 0.0, 0.8], [0.0, 0.0, 1.0]]]
-    upright = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
-    asked = [AtLeast(upright, 1.5, f"upright {number}") for number in range(constraints)]
-    model = CMDP.of(Kernel.from_dense(np.array(rows)), _STEPS, 0, asked)
-    baseline = MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=_STEPS)
-    settings = Settings(margin=(1.5,) * constraints, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.3)
-    return Problem(model, baseline, settings)
