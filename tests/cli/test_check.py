@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_made_is_storage(tmp_path):
 
 def test_help_says_what_the_codes_mean():
     shown = CliRunner().invoke(app, ["check", "--help"], env={"COLUMNS": "200"}).stdout
-    assert re.search(r"^ *7  something fails", shown, re.MULTILINE)
+    assert re.search(r"^ *7  a check fails", shown, re.MULTILINE)
     assert "--rollouts" in shown
 
 

@@ -63,9 +63,9 @@ def new(
         float, typer.Option(prompt="Limit of the expected cost of an episode", help="Of the expected cost of an episode.")
     ] = 0.5,
 ) -> None:
-    """Write a commented specification to fill in; then `safe2real check SPEC.toml` says what is missing.
+    """Write a commented specification to fill in; `safe2real check SPEC.toml` then says what is missing.
 
-    Asks for what no option gives.
+    Numbers without an option are asked for.
     """
     from safe2real.campaign.files import whole_file
 
@@ -83,7 +83,7 @@ def new(
 
 
 def _of_environment(name: str, limit: float) -> str:
-    """The tables of an environment; states in which an episode ends without a reward are taken to be unsafe."""
+    """Return the tables of an environment; states in which an episode ends without a reward are taken to be unsafe."""
     from safe2real.preflight.spec_file import make_environment
 
     table = make_environment({"gymnasium": name}, "--gymnasium").unwrapped.P
@@ -95,7 +95,7 @@ def _of_environment(name: str, limit: float) -> str:
 
 
 class Form(Enum):
-    """What a specification is written as."""
+    """The form of a specification."""
 
     JSON = "json"
     TOML = "toml"
@@ -103,7 +103,7 @@ class Form(Enum):
 
 def spec(
     spec: Spec,
-    form: Annotated[Form, typer.Option("--to", help="What to write.")] = Form.JSON,
+    form: Annotated[Form, typer.Option("--to", help="The form to write.")] = Form.JSON,
     no_code: NoCode = False,
     files_anywhere: FilesAnywhere = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The page of a campaign: standing, warnings, figures and the record's own words."""
+"""The HTML report of a campaign: standing, warnings, figures and tables."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def _few(texts: Sequence[str], between: str = ", ", most: int = 10) -> str:
 
 
 _LOOKS = 200  # moments at which the suspects are counted
-_MOMENTS = 30  # at which the intervals of declared rewards are computed
-_LAST = 20  # deployments in the table
-_LONGEST_TABLE = 200
+_MOMENTS = 30  # moments at which the intervals of declared rewards are computed
+_LAST = 20  # deployments in the last table
+_LONGEST_TABLE = 200  # rows
 
 
 def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = True, broken: Sequence[Doubt] = ()) -> Path:
-    """Write the page; everything on it is computed anew from the events that are recorded now.
+    """Write the report; everything in it is recomputed from the recorded events.
 
     Args:
         campaign: an open one.
-        path: of the page; a file there is replaced once the new one is whole.
+        path: of the HTML file; an existing one is replaced once the new one is complete.
         forecast: whether to rehearse the rest of the campaign, which takes long for large systems.
-        broken: assumptions that are known to be false, as they can be in a rehearsal: nothing is a guarantee then.
+        broken: assumptions that are known to be false, e.g. in a rehearsal: no guarantee holds then.
 
     Returns:
         `path`.

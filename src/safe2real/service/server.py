@@ -1,7 +1,7 @@
-"""The server: one process, one listener, one line that says where; slow clients are ended, and code can be compiled before.
+"""The server: one process and one listener, which times out slow clients; its numerical code can be compiled in advance.
 
-uvicorn limits heads, connections and the time of idle ones. It gives no time to a head that does not end, to the rest of a
-body that was refused, or to a client that does not read its answer: `Connection` does.
+uvicorn limits the size of heads, the number of connections and the time of idle ones. `Connection` adds timeouts for a head
+that does not end, for the rest of a refused body, and for a client that does not read its answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from safe2real.service.problem_documents import hidden
 from safe2real.service.storage import places_at
 
 _KEEP_ALIVE = 75  # seconds that an idle connection stays
-_GOODBYE = 10  # seconds that what is under way is given when the server is stopped
+_GOODBYE = 10  # seconds that requests have to finish when the server is stopped
 _CONNECTIONS = 1000
 _WARM_ROUNDS = 3  # of a campaign that compiles
 
@@ -48,22 +48,22 @@ def run(
     alerts: AlertTerms | None = None,
     trusted_proxy: str | None = None,
 ) -> None:
-    """Serve the campaigns of a folder or a database until the process is told to stop.
+    """Serve the campaigns of a folder or a database until the process is stopped.
 
     Args:
         place: a folder, or the URL of a PostgreSQL database.
         host: the address to listen on.
-        port: 0 for any that is free; the line on standard output says which.
+        port: the port, or 0 for any free one; the line on standard output names it.
         auth: whether a token is needed.
         alerts: the webhook that receives alerts; none are sent if not given.
-        trusted_proxy: the address or network of the proxy whose X-Forwarded-For says whose request it is; if not given,
-            the header is ignored.
+        trusted_proxy: the address or network of the proxy whose X-Forwarded-For names the client; if not given, the
+            header is ignored.
 
     Raises:
         InvalidInput: The place or the proxy's address is invalid, the address cannot be listened on, or no token is needed
             and the address is not loopback.
     """
-    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # each client could do everything
+    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # every client is an operator
         raise InvalidInput(f"--no-auth with --host {host}: without tokens the service answers on loopback alone, 127.0.0.1")
     service = Service(places_at(place), auth=auth)
     _log_without_secrets()
@@ -76,7 +76,7 @@ def run(
 
 
 def configured(app: FastAPI, trusted_proxy: str | None = None) -> uvicorn.Config:
-    """How the application is run, here and in tests.
+    """Return the configuration of uvicorn, here and in tests.
 
     Raises:
         InvalidInput: The proxy's address is invalid.
@@ -111,7 +111,7 @@ def _check_address(given: str) -> None:
 
 
 def listener_at(host: str, port: int) -> socket.socket:
-    """A socket that is listened on.
+    """Return a listening socket.
 
     Raises:
         InvalidInput: Another program listens there, or this machine does not have the address.
@@ -123,30 +123,30 @@ def listener_at(host: str, port: int) -> socket.socket:
         raise InvalidInput(
             f"{host}:{port} cannot be listened on ({error.strerror}); choose another --host or --port"
         ) from error
-    # Answers leave at once. Connections inherit it; without, the kernel holds each answer's end back for 40 ms.
+    # Connections inherit this; without it the kernel delays the end of each answer by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 class Connection(H11Protocol):
-    """One connection of the service."""
+    """One connection, which is aborted if its client is too slow."""
 
-    HEAD, READING = 20.0, 60.0  # seconds
+    HEAD, READING = 20.0, 60.0  # seconds for a request's head, and for reading an answer
     _arriving: asyncio.TimerHandle | None = None
     _being_read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._look()
+        self._set_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._look()
+        self._set_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY:  # refused before all of it was here
-            self._look()
+        if self.conn.their_state is h11.SEND_BODY:  # refused before all of it had arrived
+            self._set_timer()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -160,8 +160,8 @@ class Connection(H11Protocol):
         self._arriving, self._being_read = _cancelled(self._arriving), _cancelled(self._being_read)
         super().connection_lost(exc)
 
-    def _look(self) -> None:
-        """Stop the clock while a request is answered; start it otherwise. More bytes do not restart it."""
+    def _set_timer(self) -> None:
+        """Run the timer except while a request is answered; more bytes do not restart it."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._arriving = _cancelled(self._arriving)
         elif self._arriving is None and not self.transport.is_closing():
@@ -169,21 +169,21 @@ class Connection(H11Protocol):
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """No timer, where there was one."""
+    """Cancel a timer, and return None to replace it."""
     if timer is not None:
         timer.cancel()
     return None
 
 
-class _Hidden(logging.Formatter):
+class _Redacting(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return hidden(super().format(record))
 
 
 def _log_without_secrets() -> None:
-    """Warnings and errors alone, on standard error; whatever they quote, no token and no password."""
+    """Log warnings and errors to standard error, without tokens and passwords."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Hidden("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setFormatter(_Redacting("%(asctime)s %(name)s %(levelname)s %(message)s"))
     handler.setLevel(logging.WARNING)
     for name in ("uvicorn", "safe2real", "asyncio"):
         logger = logging.getLogger(name)
@@ -191,10 +191,10 @@ def _log_without_secrets() -> None:
 
 
 def warm() -> None:
-    """Compile what the service runs, so that the first ask of a fresh installation does not take a minute.
+    """Compile the service's numerical code, so that the first ask of a fresh installation does not take a minute.
 
-    Campaigns in memory of a packaged problem, with its constraint and with two of them, are driven through all that the
-    service does. Machine code is kept on disk (see `_compiled.cache`).
+    Campaigns in memory of a packaged problem, with its constraint and with two of them, are driven through every kind of
+    request. Machine code is kept on disk (see `_compiled.cache`).
     """
     alone = examples.machine(seed=0).problem
     model = alone.simulator
