@@ -60,6 +60,16 @@ def test_a_learner_that_imports_and_explores_on_sees_other_episodes():
     assert not set(first) & set(second)
 
 
+def test_a_learner_that_imports_episodes_without_their_seeds_sees_other_ones():
+    """A log of another program does not say which seeds it had; what it showed leads to another stream."""
+    kept, again = [], learner_of(seed=0)
+    first = explored(learner_of(seed=0), 20, kept)
+    log = [{"states": one.states.tolist(), "actions": one.actions.tolist()} for _, one in kept]
+    mixed = s2r.MarkovPolicy.stochastic(np.full((2, 2, 2), 0.5))
+    again.import_episodes(mixed, log, overlap="count")
+    assert not set(first) & set(explored(again, 20))
+
+
 def test_an_episode_of_a_seed_that_was_used_is_refused_and_changes_nothing():
     kept, again = [], learner_of(seed=0)
     explored(learner_of(seed=0), 3, kept)
