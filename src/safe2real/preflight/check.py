@@ -35,7 +35,7 @@ from safe2real.preflight.rehearsal import (
     shown_standing,
 )
 from safe2real.problem.problem import Problem
-from safe2real.problem.theorem import Conditions, Guarantee
+from safe2real.problem.theorem import Condition, Guarantee
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
@@ -264,14 +264,14 @@ def _standing(learner: Learner, findings: Sequence[Finding], ranges: Sequence[Ra
 
 
 def _guarantees(
-    problem: Problem, method: Method, conditional: Conditions, findings: Sequence[Finding]
+    problem: Problem, method: Method, conditional: Sequence[Condition], findings: Sequence[Finding]
 ) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     reasons = {}
     for claim in Guarantee:
         failing = against(findings, claim)
         why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
-        outside = [one.name for one in conditional.failing if claim in one.needed_for]
+        outside = [one.name for one in conditional if not one.holds and claim in one.needed_for]
         if claim is Guarantee.ACCURACY and not any(one.code is Code.PLANNING_ACCURACY for one in findings):
             why = why or "the method promises none here"
         if claim is Guarantee.TERMINATION and not why and not method.covers_any_reward:
