@@ -45,15 +45,16 @@ METHODS = [
     methods.RewardFree(),
     methods.Unconstrained(),
     methods.ForRewards(REWARD, accuracy=0.5),
-    methods.Trial(tiny().baseline),  # without a target, which is null
+    methods.Trial(tiny().baseline),  # without a target, which is null in JSON and not in TOML
     methods.Trial(tiny().baseline, rewards=REWARD, target={'far "end"': 0.5}, number=2),
 ]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
-def test_the_document_has_the_method(tmp_path, method):
+@pytest.mark.parametrize("form", ["json", "toml"])
+def test_both_forms_have_the_method(tmp_path, method, form):
     given = write(tmp_path, to_text(document_of(tiny(), method)), "spec.json")
-    again = read_spec_file(write(tmp_path, spec(given), "again.json"))
+    again = read_spec_file(write(tmp_path, spec(given, "--to", form), f"again.{form}"))
     assert again.to_text() == read_spec_file(given).to_text()
     assert type(again.method) is type(method)
 
