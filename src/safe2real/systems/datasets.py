@@ -90,15 +90,18 @@ def _checked_episode(
         raise InvalidInput(
             f"{place} has {states.size} states and {n} actions; it needs at least one action and one state more"
         )
-    columns: list[Floats | None] = []
-    for name, column in (("rewards", rewards), ("costs", costs)):
-        values = None
-        if column is not None:
-            values = finite_floats(f"{place}, {name}", _array_of(f"{place}, {name}", column)).reshape(-1)
-        if values is not None and values.size != n:
-            raise InvalidInput(f"{place} has {values.size} {name} for {n} steps; give one per step")
-        columns.append(None if values is None else frozen(values))
-    return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
+    paid = (_per_step(f"{place}, {name}", column, n) for name, column in (("rewards", rewards), ("costs", costs)))
+    return LoggedEpisode(frozen(states), frozen(actions), *paid, truth(f"{place}, terminated", terminated))
+
+
+def _per_step(name: str, values: Any, steps: int) -> Floats | None:
+    """One finite number for each step [n]; None where nothing was recorded."""
+    if values is None:
+        return None
+    column = finite_floats(name, _array_of(name, values)).reshape(-1)
+    if column.size != steps:
+        raise InvalidInput(f"{name} has {column.size} entries for {steps} steps; give one per step")
+    return frozen(column)
 
 
 def _array_of(name: str, values: Any) -> NDArray[Any]:
