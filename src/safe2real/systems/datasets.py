@@ -90,8 +90,13 @@ def _checked_episode(
         raise InvalidInput(
             f"{place} has {states.size} states and {n} actions; it needs at least one action and one state more"
         )
-    paid = (_per_step(f"{place}, {name}", column, n) for name, column in (("rewards", rewards), ("costs", costs)))
-    return LoggedEpisode(frozen(states), frozen(actions), *paid, truth(f"{place}, terminated", terminated))
+    return LoggedEpisode(
+        frozen(states),
+        frozen(actions),
+        rewards=_per_step(f"{place}, rewards", rewards, n),
+        costs=_per_step(f"{place}, costs", costs, n),
+        terminated=truth(f"{place}, terminated", terminated),
+    )
 
 
 def _per_step(name: str, values: Any, steps: int) -> Floats | None:
