@@ -26,7 +26,7 @@ from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.record import Record
 from safe2real.campaign.replay import Replay, declared_in
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
-from safe2real.campaign.snapshot import says_otherwise
+from safe2real.campaign.snapshot import contradicts
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.learner import Learner
@@ -436,7 +436,7 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
         """A snapshot is held against what the events alone lead to, never the other way round."""
         if found is None or (event.sequence, event.digest) != found[:2]:
             return
-        if says_otherwise(found[2], found[:2], replay, record.problem_digest, record.own_keys):
+        if contradicts(found[2], found[:2], replay, record.problem_digest, record.own_keys):
             report(event, _FALSE_SNAPSHOT)
 
     with record.journal.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`

@@ -67,13 +67,15 @@ def check_told(value: Any) -> None:
     """Refuse a value that `tell` cannot record; the message is for a worker, which has no model.
 
     Raises:
-        InvalidInput: It is neither a pair nor a `Trajectory`.
+        InvalidInput: It is neither a pair nor a `Trajectory` nor an object with states and actions.
     """
-    if not isinstance(value, Trajectory) and not is_pair(value):
+    if isinstance(value, dict):
+        _check_keys(value, "the episode", {"left_model"})
+    elif not isinstance(value, Trajectory) and not is_pair(value):
         kind = f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
         raise InvalidInput(
             f"the episode is {kind}; give the pair (states, actions), with one state more than actions, or with as many of "
-            "both if it left the model (left_model=True); an object with the keys states and actions is told with tell_json"
+            'both if it left the model (left_model=True); or an object {"states": [...], "actions": [...]}'
         )
 
 
@@ -164,11 +166,15 @@ def _is_whole(entry: Any) -> bool:
     return type(entry) is int or (type(entry) is float and entry.is_integer())
 
 
-def _check_lists(value: Any, where: str, optional: set[str]) -> None:
+def _check_keys(value: Any, where: str, optional: set[str]) -> None:
     if not isinstance(value, dict) or not {"states", "actions"} <= set(value) <= {"states", "actions"} | optional:
         found = f"an object with the keys {shown(list(value))}" if isinstance(value, dict) else shown(value)
         more = f", with {' and '.join(sorted(optional))} if you like" if optional else ""
         raise InvalidInput(f'{where} is {found}; give {{"states": [...], "actions": [...]}}{more}')
+
+
+def _check_lists(value: Any, where: str, optional: set[str]) -> None:
+    _check_keys(value, where, optional)
     for name in ("states", "actions"):
         entries = value[name]
         if not isinstance(entries, list):

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -64,7 +65,8 @@ class SQLiteFile:
     def engine(self, url: sql.URL) -> sql.Engine:
         if self.read_only:
             # Connected anew for each look: another process may write, and may have begun since the last one.
-            engine = read_only_engine(self.path, self._patience)
+            connect = partial(connect_read_only, self.path, self._patience)
+            engine = sql.create_engine("sqlite://", creator=connect, poolclass=sql.NullPool)
         else:
             engine = sql.create_engine(url, connect_args={"timeout": self._patience})
 
@@ -75,7 +77,7 @@ class SQLiteFile:
                 self._checked = True
 
         @sql.event.listens_for(engine, "connect")
-        def _ours_to_begin(connection: Any, record: Any) -> None:
+        def _prepare_connection(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
             connection.execute("PRAGMA synchronous = FULL")
             identity = _identity_of(self.path)
@@ -177,11 +179,6 @@ class SQLiteFile:
             cursor.close()
 
 
-def read_only_engine(path: Path, patience: float) -> sql.Engine:
-    """Connects anew each time."""
-    return sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, patience), poolclass=sql.NullPool)
-
-
 def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
     # Without a log no process is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
     # trace beside it (`undisturbed` looks whether that was true to the end). With one, even an empty one, a process has the
@@ -218,7 +215,7 @@ def check_log(path: Path) -> None:
     Both are opened read-only, so that SQLite moves nothing from the log into the file.
     """
     try:
-        if not log_of(path).stat().st_size or any(_goes_on(path) for _ in range(_TRIES)):
+        if not log_of(path).stat().st_size or any(_fit_together(path) for _ in range(_TRIES)):
             return
     except FileNotFoundError:  # the last process that had it open has closed it, and the log went with it
         return
@@ -229,7 +226,7 @@ def check_log(path: Path) -> None:
     )
 
 
-def _goes_on(path: Path) -> bool:
+def _fit_together(path: Path) -> bool:
     """Whether file and log together are one record that goes on where the file alone ends.
 
     Events are only ever added. So both together hold the last events of the file, the next one comes right after them, and
