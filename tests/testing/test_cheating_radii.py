@@ -104,7 +104,7 @@ class HalfWhereSomeSeen(Cheat):
     """After many visits, for rows of which a number of successors was seen that few would try."""
 
     def after(self, visits, seen, row):
-        some = (visits > 10_000) & (5 < seen) & (seen < 30)
+        some = (visits > 10_000) & (seen > 5) & (seen < 30)
         return np.where(some, 0.5, 1.0) * super().after(visits, seen, row)
 
 
