@@ -122,9 +122,8 @@ class RadiusContract(ABC):
         for possible, actions, delta, others in named + drawn:
             shape = _shape(possible, actions, delta, others=others)
             found = np.max([_capped(radius, _LOOKS, seen, shape) for seen in range(1, possible + 1)], axis=0)
-            all_seen = possible * (1.0 - 1.0 / possible) ** _LOOKS < 1e-9 * _share(
-                shape
-            )  # for certain, of equally likely ones
+            # So many looks show all successors, which are equally likely, with near certainty.
+            all_seen = possible * (1.0 - 1.0 / possible) ** _LOOKS < 1e-9 * _share(shape)
             found = np.where(all_seen, _capped(radius, _LOOKS, possible, shape), found)
             heads = possible // 2 / possible
             outside = _tail(_LOOKS, heads, found)
