@@ -164,6 +164,10 @@ def test_logs(pair):
         with pytest.raises(Conflict, match="another log was imported as 'january'"):
             one.import_log("january", baseline, logs[:1])
         assert one.import_log("more", baseline, logs, overlap="skip").skipped == 2
+        model = three_states().specification.simulator
+        again = [Trajectory.of(model, [0] * 5, [0] * 4, seed=7)] * 2
+        with pytest.raises(Conflict, match="the first is 7: the environment repeated itself"):
+            one.import_log("repeated", baseline, again, overlap="count")
     same(*(one.status(forecast=False) for one in pair))
 
 
