@@ -126,6 +126,8 @@ def test_what_is_overdue_is_offered_for_abandoning_to_operators_alone(chromium, 
         arm.ask(worker)
         told(page, "1 out, 0 overdue")
         told(page, "OVERDUE")  # a silent fleet sends nothing: the page knows by the lease
+        colours = "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one.parentNode).backgroundColor]"
+        assert len(set(page.locator(".overdue-count").first.evaluate(colours))) == 2  # seen from afar
         assert page.locator(".abandon").count() == 0
         page = arm.open(chromium, token=arm.token("officer", "operator"))
         told(page, "<img src=x onerror=alert(1)>")  # as a text
@@ -315,7 +317,13 @@ def test_a_page_that_shows_another_head_than_it_is_told_is_not_live(chromium, ar
 def test_a_fresh_page_has_no_error_in_verify(chromium, arm):
     page = arm.open(chromium, token=arm.token("officer", "auditor"))
     page.wait_for_selector("body[data-live=true]")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.rsplit("/campaigns/", 1)[-1]))
+    with page.expect_response(lambda answer: answer.url.endswith("/verify")):
+        page.reload()
     page.wait_for_timeout(1_500)  # longer than the page waits between two looks at a check
+    assert page.locator("#verify-progress *").count() == 0
+    assert [url for url in asked if "/verify/" in url] == []
     assert page.inner_text("#verify-problem") == ""
 
 
