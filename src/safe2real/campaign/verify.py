@@ -34,7 +34,7 @@ from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.base import Reason, Recorded
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
-from safe2real.model.serialization import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
+from safe2real.model.serialization import check_keys, digest_of, from_text, is_marked, policy_from_bytes
 from safe2real.model.trajectory import check_actions
 from safe2real.model.validation import ROUNDING, Floats, shown
 from safe2real.standing import Doubt, Standing, standing_of
@@ -361,7 +361,7 @@ class Checker:
                 f"{len(alike)} imported episodes look like recorded ones, and the import does not say what they are"
             )
         fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
-        if number := sum(fingerprint(one["states"], one["actions"]) in fitted for _, one in episodes if fitted):
+        if number := sum(is_marked(fitted, one["states"], one["actions"]) for _, one in episodes if fitted):
             raise InvalidInput(
                 f"{number} imported episodes look like ones that the simulator was estimated from, and the import does "
                 "not say that they are others"

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sql
 
@@ -35,16 +36,16 @@ _ON_A_PAGE = 1000  # events, at most
 _TRIES = 3  # before a log is called foreign: another process may be moving it into the file at this moment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Opened:
     """What all connections of this process to one file share: SQLite opens its log and the log's index once for them."""
 
     connections: int = 0
     beside: tuple[_Identity | None, ...] = (None, None)  # the log and its index; None until they were read
-    left_open: bool = False  # a connection, so that the log stays as it is
 
 
-_opened: dict[_Identity, _Opened] = {}
+_opened: WeakValueDictionary[_Identity, _Opened] = WeakValueDictionary()  # a pool that is freed closes its connections, too
+_left_open: set[_Opened] = set()  # of which a connection stays open, so that the log stays as it is
 _opening = threading.Lock()
 
 
@@ -77,22 +78,22 @@ class SQLiteFile:
 
         @sql.event.listens_for(engine, "connect")
         def _prepare_connection(connection: Any, record: Any) -> None:
+            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+            connection.execute("PRAGMA synchronous = FULL")
             identity = _identity_of(self.path)
             with _opening:
                 shared = _Opened() if identity is None else _opened.setdefault(identity, _Opened())
                 shared.connections += 1
             record.info.update(identity=identity, opened=shared)
-            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-            connection.execute("PRAGMA synchronous = FULL")
 
         @sql.event.listens_for(engine, "close")
         def _closed(_: Any, record: Any) -> None:
-            shared = record.info.get("opened")
-            if shared is not None:
-                with _opening:
+            with _opening:
+                shared = record.info.pop("opened", None)
+                if shared is not None:
                     shared.connections -= 1
-                    if not shared.connections and _opened.get(record.info["identity"]) is shared:
-                        del _opened[record.info["identity"]]
+                    if not shared.connections:  # SQLite has closed the log, too
+                        _opened.pop(record.info["identity"], None)
 
         @sql.event.listens_for(engine, "begin")
         def _begin(connection: sql.Connection) -> None:
@@ -142,9 +143,10 @@ class SQLiteFile:
         the process ends: it is never freed, not even when the interpreter ends.
         """
         with _opening:
-            if shared.left_open:
+            if shared in _left_open:
                 return
-            shared.left_open, shared.connections = True, shared.connections + 1
+            _left_open.add(shared)
+            shared.connections += 1
         reader = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchall()
@@ -196,7 +198,7 @@ def log_of(path: Path) -> Path:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """The log, and its index, which all processes share: without a common one each overwrites the others' events."""
+    """The log, and its index, which all processes share: with an index each, they overwrite each other's events."""
     log = log_of(path)
     return log, log.with_name(log.name.removesuffix("-wal") + "-shm")
 
