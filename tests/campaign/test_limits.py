@@ -9,7 +9,7 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput, StorageFailure
 from tests.campaign.systems import ids_of, paper_grid, run_rounds, three_states
 from tests.cases import each
-from tests.cli.driving import campaign as command
+from tests.cli.commands import campaign as command
 
 
 @pytest.fixture

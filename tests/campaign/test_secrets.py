@@ -20,7 +20,7 @@ from safe2real.campaign.journal.url import (
 from safe2real.errors import InvalidInput, StorageFailure
 from tests.campaign.systems import three_states
 from tests.cases import each, sampled
-from tests.cli.driving import campaign
+from tests.cli.commands import campaign
 
 SECRET = "S3cr3t"
 

@@ -18,7 +18,7 @@ from safe2real.cli import io
 from safe2real.exploration import roll_out
 from safe2real.model import serialization as encoding
 from tests.campaign.systems import falling, three_states
-from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
+from tests.cli.commands import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
 from tests.preflight.specs import TOML
 
 START = int(MODEL.start.argmax())

@@ -10,7 +10,7 @@ import safe2real as s2r
 from safe2real.campaign.files import whole_file
 from safe2real.report import export
 from tests.campaign.systems import three_states
-from tests.cli.driving import campaign, done, run_rounds, specification
+from tests.cli.commands import campaign, done, run_rounds, specification
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from safe2real.cli import campaign as module
 from safe2real.cli import io as streams
 from safe2real.errors import InvalidInput
 from safe2real.parallel import ENGINES
-from tests.cli.driving import campaign
+from tests.cli.commands import campaign
 
 COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "export", "report"]
 

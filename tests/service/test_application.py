@@ -17,7 +17,7 @@ from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.tokens import REMEMBERED, Tokens
 from safe2real.version import __version__
 from tests.campaign.systems import falling, three_states
-from tests.service.serving import API, episode_of, problem_document, serving
+from tests.service.servers import API, episode_of, problem_document, serving
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from safe2real.service.campaign_pool import Limits
 from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import three_states
-from tests.service.serving import API, Processes, serving
+from tests.service.servers import API, Processes, serving
 
 
 class Fleet:

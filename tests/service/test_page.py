@@ -13,7 +13,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.exploration.forecast import Forecast
 from tests.campaign.systems import paper_grid, run_rounds, three_states
-from tests.service.looking_at import Command, Site, findings, site, told
+from tests.service.browser import Command, Site, findings, site, told
 
 LOOKS = {
     "light": {"color_scheme": "light"},
