@@ -114,7 +114,7 @@ def tell(
     """
     episode = read_document(file)
     with Campaign.open(url) as opened:
-        receipt = opened.tell_json(id, episode, partial=partial, left_model=left_model, worker=worker, force=force)
+        receipt = opened.tell(id, episode, partial=partial, left_model=left_model, worker=worker, force=force)
         answer({"id": id, **documents.receipt_document(receipt)})
 
 

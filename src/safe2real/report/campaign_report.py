@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.deployment import in_the_field
 from safe2real.campaign.events import Event
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import ABANDONED, LEFT_MODEL, OUT, WITHDRAWN, Entry, entries_of
@@ -94,7 +93,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     stop = (status.rounds, status.uncertainty) if status.stopped else None
     course = _course(entries, model.thresholds, looks, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
-    certificate = in_the_field(learner.certify(model.thresholds, broken), replay.said_of_logs)
+    certificate = replay.in_the_field(learner.certify(model.thresholds, broken))
     smallest = float(course.margins.min(initial=np.inf))
     page = render(
         "campaign.html.jinja",

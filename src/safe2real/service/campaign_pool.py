@@ -27,7 +27,7 @@ from safe2real.campaign.documents import status_document
 from safe2real.campaign.events import BEFORE_THE_FIRST
 from safe2real.campaign.history import DeploymentHistory, Entry
 from safe2real.campaign.journal.url import shown_place
-from safe2real.campaign.signing import keys_from_environment, who_calls
+from safe2real.campaign.signing import current_principal, keys_from_environment
 from safe2real.errors import Safe2RealError
 from safe2real.service.middleware import Metrics
 from safe2real.service.problem_documents import Busy, Forbidden, NotFound, NoToken, TooMany
@@ -254,7 +254,7 @@ class Service:
     def __init__(self, places: Places, *, auth: bool = True, limits: Limits | None = None) -> None:
         self.places, self.auth, self.limits = places, auth, limits or Limits()
         self.tokens = Tokens(places) if auth else None
-        self.anonymous = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # the caller where no token is needed
+        self.anonymous = Caller(current_principal(keys_from_environment()), Role.OPERATOR)  # where no token is needed
         self.rate, self.failures = Rate(self.limits.rate), Rate(self.limits.failures)
         self.metrics = Metrics()
         self.streams: Counter[str] = Counter()  # open event streams, by the token's name

@@ -116,7 +116,7 @@ async def tell(call: InCampaign, id: str, body: Tell) -> Response:
     worker, episode = _acting(call, body), {"states": body.states, "actions": body.actions, "left_model": body.left_model}
 
     def told(campaign: Campaign) -> Any:
-        receipt = campaign.tell_json(id, episode, partial=body.partial, worker=worker, force=body.force)
+        receipt = campaign.tell(id, episode, partial=body.partial, worker=worker, force=body.force)
         return {"id": id, **receipt_document(receipt)}
 
     return await call.record(told)
