@@ -115,7 +115,11 @@ def keep_to_one_line() -> None:
     for name in _CHATTY:
         logging.getLogger(name).addHandler(logging.NullHandler())
     if not sys.warnoptions:  # requested with -W
-        warnings.simplefilter("ignore")
+        warnings.showwarning = _unsaid  # libraries add filters of their own when they are imported, as gymnasium does
+
+
+def _unsaid(*_: Any, **__: Any) -> None:
+    """Show nothing of a warning."""
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
