@@ -88,12 +88,6 @@ def test_a_place_that_cannot_be_written(ran, tmp_path):
     assert (ended.code, ended.error) == (5, "storage")
 
 
-@pytest.mark.parametrize("command", ["export", "report"])
-def test_a_campaign_that_is_not_there(tmp_path, command):
-    ended = campaign(command, tmp_path / "nowhere.db", "--out", tmp_path / "out")
-    assert (ended.code, ended.error) == (5, "storage")
-
-
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
 def test_nothing_is_written_over_a_campaign(tmp_path, ending):
     mine, other = tmp_path / "mine.db", tmp_path / "other.db"
