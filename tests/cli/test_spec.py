@@ -81,6 +81,13 @@ def test_an_environment_gives_a_specification_that_is_read_at_once(tmp_path):
     assert sorted(state for state, cost, _ in given.system.arrivals if cost) == [5, 7, 11, 12]  # the holes, not the goal
 
 
+def test_an_environment_whose_ends_pay_alike_has_no_unsafe_state_yet(tmp_path):
+    """Every end of the cliff's episodes is the goal, and costs as much as any step."""
+    file = tmp_path / "cliff.toml"
+    assert new(file, "--gymnasium", "CliffWalking-v1", "--horizon", 6, "--limit", 0.4).exit_code == 0
+    assert "unsafe = []  # states that cost 1 on arrival: name them\n" in file.read_text()
+
+
 def test_a_table_of_ones_own_is_asked_for_its_numbers(tmp_path):
     file = tmp_path / "own.toml"
     ended = new(file, given="3\n1.5\n")

@@ -15,7 +15,7 @@ from safe2real.errors import InvalidInput
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.spec_file import read_spec_file
 from tests.campaign.systems import ROOT, three_states
-from tests.cli.driving import campaign as command
+from tests.cli.commands import campaign as command
 from tests.preflight.specs import LAKE, ROWS, TOML, write
 
 SIMULATOR = "transition = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]"
