@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import methods, radii
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.hybrid import HybridModel
@@ -15,7 +16,7 @@ from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.radii import System, radius_after
+from safe2real.radii import System
 from safe2real.systems.measure import estimate_margin, estimate_mismatch_gap
 from tests.exploration.tiny import PLAIN, ROWS, SAFE, settings, stay, tiny
 

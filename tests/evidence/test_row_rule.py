@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
-from safe2real.radii import Radius, System, radius_after
+from safe2real.radii import Radius, System
 from tests.radii.formulas import FORMULAS, TIGHT, union_by_formula
 
 
