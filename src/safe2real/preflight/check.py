@@ -198,7 +198,7 @@ def check_problem(
     reality = Guess() if reality is None else reality
     if not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = conditions.begun(problem, method)
+    learner, begun = conditions.first_learner(problem, method)
     conditional, stated = conditions.theorem(problem, method)
     findings = [*conditions.constrained(problem), begun, *stated]
     findings += [*conditions.stop_floor(problem, method), *conditions.estimated_rows(problem, method)]
@@ -206,7 +206,7 @@ def check_problem(
     if isinstance(reality, Guess):
         guess = guess_reality(problem, reality)
         real = guess.kernel
-        findings += gaps.redrawn(guess)
+        findings += gaps.margin_under_guesses(guess)
     else:
         real = reality
         problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
@@ -220,7 +220,7 @@ def check_problem(
     assumed = _standing(learner, findings, ranges)
     rehearsals: list[Rehearsal] = []
     # A reality outside the declared support or the exact ties contradicts the problem: no rehearsal would be meaningful.
-    if not any(_is_elsewhere(finding) for finding in findings):
+    if not any(_contradicts_declarations(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
             parts = effort.runs + (alternatives(problem, method) if effort.compare else 0)
             if effort.seconds is not None:
@@ -254,7 +254,7 @@ def check_problem(
     )
 
 
-def _is_elsewhere(finding: Finding) -> bool:
+def _contradicts_declarations(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 

@@ -36,7 +36,7 @@ _CERTIFIED_BY = {  # cures by doubt, for doubts that exist before any data
 }
 
 
-def begun(problem: Problem, method: Method) -> tuple[Learner, Finding]:
+def first_learner(problem: Problem, method: Method) -> tuple[Learner, Finding]:
     """Return a learner without data, and a finding on whether its deployments will be certified.
 
     Raises:
