@@ -255,7 +255,8 @@ class HybridModel:
     @property
     def seen(self) -> NDArray[np.int64]:
         """[R] different outcomes seen of every row."""
-        return np.asarray(self.counts.tally.length, dtype=np.int64)
+        model, unit = self.units
+        return np.asarray(model.counts.tally.length[unit], dtype=np.int64)
 
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
         """Return each row's share of `visits` [R]: its own entry, unless rows are learnt together."""
@@ -266,30 +267,32 @@ class HybridModel:
         return stakes
 
     @property
-    def together(self) -> tuple[HybridModel, NDArray[np.int64]] | None:
-        """(the model of the units that are learnt together, [R] the unit of each row); None without such units."""
-        return None
+    def units(self) -> tuple[HybridModel, NDArray[np.int64] | slice]:
+        """(the model of the units that are learnt, [R] the unit of each row): itself, unless rows are learnt together."""
+        return self, slice(None)
 
     @property
     def distances(self) -> Floats:
         """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
-        return self._shaped(self.counts.distances())
+        model, unit = self.units
+        return self._shaped(model.counts.distances()[unit])
 
     @property
     def radii(self) -> Floats:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
-        result = np.empty(self.counts.simulator.num_rows)
-        tally = self.counts.tally
+        model, unit = self.units
+        tally, result = model.counts.tally, np.empty(model.counts.simulator.num_rows)
         visits, seen = tally.visits.astype(np.float64), tally.length.astype(np.int64)
-        row_update.radii(self.rule, visits, seen, self.all_near, result)
-        return self._shaped(result)
+        row_update.radii(model.rule, visits, seen, model.all_near, result)
+        return self._shaped(result[unit])
 
     @property
     def all_near(self) -> NDArray[np.bool_]:
         """[R] whether all observed successors are near ones; always True without the refinement `NearSets`."""
-        result = np.empty(self.counts.simulator.num_rows, dtype=np.bool_)
-        row_update.near_rows(self.counts.tally, self.rule, result)
-        return result
+        model, unit = self.units
+        result = np.empty(model.counts.simulator.num_rows, dtype=np.bool_)
+        row_update.near_rows(model.counts.tally, model.rule, result)
+        return result[unit]
 
     @property
     def bonus(self) -> Floats:

@@ -471,28 +471,12 @@ class TiedEvidence(Evidence):
         return by_unit[unit] + np.where(self._source == unit, 0.0, stakes)  # a set of its own may become the smaller one
 
     @property
-    def together(self) -> tuple[HybridModel, NDArray[np.int64]]:
+    def units(self) -> tuple[HybridModel, Ints]:
         return self.unit_model, self._source
 
     def _by_unit(self, visits: NDArray[Any]) -> Floats:
         """[U] the visits [R] that are counted for each unit."""
         return summed(self.pooling.unit, visits.reshape(-1).astype(np.float64), self.pooling.classes.size)
-
-    @property
-    def seen(self) -> NDArray[np.int64]:
-        return self.unit_model.seen[self._source]
-
-    @property
-    def distances(self) -> Floats:
-        return self._shaped(self.unit_model.distances[self._source])
-
-    @property
-    def radii(self) -> Floats:
-        return self._shaped(self.unit_model.radii[self._source])
-
-    @property
-    def all_near(self) -> NDArray[np.bool_]:
-        return self.unit_model.all_near[self._source]
 
     # The basis of its bounds
 
