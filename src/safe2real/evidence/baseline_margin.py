@@ -97,7 +97,7 @@ class BaselineTrust:
         return min(len(ends) - 1, int(np.searchsorted(ends, ends[0] + max(1, missing))))
 
     def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
-        """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
+        """Test the margins by the returns of those `of_baseline`, among episodes as in `HybridModel.observe_all`."""
         trust = self.compiled
         for short in self._shortfalls(states, actions, ends, of_baseline):
             if self.halted:

@@ -166,7 +166,7 @@ class HybridModel:
         self.update()
 
     def refute(self, step: int, state: int, action: int) -> None:
-        """What followed here has no state in the model: final, like every contradiction."""
+        """Mark a row as contradicted, for good: its successor has no state in the model."""
         actions, per_step = self.counts.simulator.num_actions, self.counts.rows_per_step
         self._left += 1
         self.departed = max(self.departed, self._left)
@@ -201,7 +201,7 @@ class HybridModel:
             self._keep_room()
 
     def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Room for episodes laid end to end, where not every row has it."""
+        """Make room for these episodes, where not every row has it; the model's rows move along."""
         if not self.counts.has_room:
             moved = self.counts.room_for(*self.counts.transitions_of(states, actions, ends))
             learnt = moved[self.belief.begin[moved] >= self.counts.simulator.successor.size]

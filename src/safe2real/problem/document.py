@@ -160,7 +160,7 @@ def check_no_method(document: Any) -> None:
 
 
 def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
-    """Refuse policies that could not be handed out, and constraints that could not be; said before one is written out."""
+    """Refuse sizes with which a policy or the constraints would exceed the byte limit, before one is written out."""
     tables = max(1, constraints)
     check_bytes(
         f"horizon is {shown(horizon)}: with {kernel.num_states} states, {kernel.num_actions} actions and {constraints} "
