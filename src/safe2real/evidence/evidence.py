@@ -18,7 +18,7 @@ from safe2real.evidence.assumptions import assumptions_of, doubts_of
 from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mean_bounds import CandidateReturns
-from safe2real.evidence.row_rule import Separation, StatedRows
+from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count
@@ -47,17 +47,8 @@ class Evidence(HybridModel):
                 baseline alone test it, and the bounds rest on no assumption about rows.
         """
         settings, model = problem.settings, problem.simulator
-        gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None
-        super().__init__(
-            model.kernel,
-            model.horizon,
-            separation=gaps,
-            radius=settings.radius,
-            delta=settings.delta,
-            bonus_scale=settings.bonus_scale,
-            refinements=settings.refinements,
-            stated=StatedRows(problem.known_rows(), problem.support, problem.within_rows()),
-        )
+        stated = StatedRows(problem.known_rows(), problem.support, problem.within_rows())
+        super().__init__(model.kernel, model.horizon, settings, stated, reuses_simulator=reuses_simulator)
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
         self._structured: Any = None  # what `structured` was when it was last asked for

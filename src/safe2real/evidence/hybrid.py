@@ -8,7 +8,6 @@ doubt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,9 @@ from safe2real.model.kernel import Kernel, merged
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, Indices, bare
 from safe2real.planning.robust import reach_of
-from safe2real.radii import Radius, System
-from safe2real.refinements import NearSets, Refinement, find
+from safe2real.problem.settings import Settings
+from safe2real.radii import System
+from safe2real.refinements import NearSets, find
 
 _BELIEVED = ("suspect", "refuted", "low", "high", "look_at", "gap", "divergence", "bonus")  # [R] each
 
@@ -39,31 +39,25 @@ class HybridModel:
         self,
         simulator: Kernel,
         horizon: int,
-        *,
-        separation: Separation | None,
-        radius: Radius,
-        delta: float,
-        bonus_scale: float = 1.0,
-        refinements: Sequence[Refinement] = (),
+        settings: Settings,
         stated: StatedRows = NOTHING_STATED,
+        *,
+        reuses_simulator: bool = True,
     ) -> None:
         """Count nothing yet.
 
         Args:
             simulator: R rows.
             horizon: steps of an episode that are summed.
-            separation: the two gaps; None never clears a row (Algorithm 2).
-            radius: bounds the distance of a row to its observations.
-            delta: the probability of failure that all rows share.
-            bonus_scale: times the bonus of suspect rows.
-            refinements: each makes the sets smaller.
+            settings: the gaps, the radius with its refinements, the probability of failure that all rows share, the bonus.
             stated: declared knowledge of rows.
+            reuses_simulator: whether rows are ever cleared; Algorithm 2 clears none.
         """
         self.counts = Counts(simulator, horizon)
         rows = simulator.num_rows
-        gaps = separation or Separation(0.0, 0.0)
-        self.separation, self.reuses_simulator = gaps, separation is not None
-        self.certified = radius.certified
+        gaps = Separation(settings.calibrated_gap, settings.mismatch_gap)
+        self.separation = gaps if reuses_simulator else Separation(0.0, 0.0)
+        self.reuses_simulator, self.certified = reuses_simulator, settings.radius.certified
         self.reach = reach_of(stated.support, simulator)
         self._left = 0  # episodes counted that went where there is no state
         self.behind = False  # whether episodes were counted that the model does not know of yet
@@ -72,15 +66,15 @@ class HybridModel:
         self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
         self.departed = 0  # episodes that reached a state outside the model, counted or announced
         exact = np.zeros(rows, dtype=np.bool_) if stated.known is None else stated.known.copy()
-        near = self._near() if find(refinements, NearSets) else None
+        near = self._near() if find(settings.refinements, NearSets) else None
         self.rule = rule_of(
-            radius,
+            settings.radius,
             self._system(),
             RowFacts(self._sizes(), exact, near, stated.within),
-            delta,
-            refinements=refinements,
-            separation=separation,
-            bonus_scale=bonus_scale,
+            settings.delta,
+            refinements=settings.refinements,
+            separation=gaps if reuses_simulator else None,
+            bonus_scale=settings.bonus_scale,
         )
         self.belief = row_update.Belief(
             begin=np.zeros(rows, dtype=np.uint32),

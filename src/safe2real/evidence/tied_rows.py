@@ -16,7 +16,7 @@ from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.pooling import Ints, Pooling, pooling_of
-from safe2real.evidence.row_rule import Separation, StatedRows
+from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
@@ -31,18 +31,9 @@ class UnitModel(HybridModel):
     """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
 
     def __init__(self, problem: Problem, pooling: Pooling, *, reuses_simulator: bool) -> None:
-        settings, model = problem.settings, problem.simulator
-        self._pooling = pooling
-        super().__init__(
-            pooling.kernel,
-            model.horizon,
-            separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
-            radius=settings.radius,
-            delta=settings.delta,
-            bonus_scale=settings.bonus_scale,
-            refinements=settings.refinements,
-            stated=StatedRows(pooling.known, pooling.support, pooling.within),
-        )
+        self._pooling, horizon = pooling, problem.simulator.horizon
+        stated = StatedRows(pooling.known, pooling.support, pooling.within)
+        super().__init__(pooling.kernel, horizon, problem.settings, stated, reuses_simulator=reuses_simulator)
 
     def _system(self) -> System:
         return self._pooling.system
