@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import radii
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import collect, roll_out
-from safe2real.radii import System, radius_after
+from safe2real.radii import System
 from safe2real.systems import WindyGrid
 from safe2real.systems.measure import clone_baseline, estimate_margin, estimate_mismatch_gap
 

@@ -66,8 +66,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
     if isinstance(guess.rows, np.ndarray):
         chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
         return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
-    within = problem.within_rows()
-    near = known if within is None else known | (within < gap - ROUNDING)  # random rows respect `within`
+    near = known | (problem.within_rows() < gap - ROUNDING)  # random rows respect `within`
     candidates = np.flatnonzero(reachable_rows(model) & ~near)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
@@ -113,15 +112,14 @@ def _move(
     It moves the first `count` rows that can be moved that far, or all of them if `count` is None. Rows that are alike, by
     exact ties or as copies, are one unit: its law is moved, and pushed to each of them.
     """
-    kernel, tied = problem.simulator.kernel, problem.ties is not None and problem.ties.exact
-    pooling = pooling_of(problem, ties=tied) if tied or problem.copies is not None else None
+    kernel = problem.simulator.kernel
+    pooling = pooling_of(problem, problem.exact_ties) if problem.rows_alike else None
     moved: dict[int, Floats] = {}  # the new distribution of each wrong row
     unit_of, done = np.arange(kernel.num_rows), np.zeros(kernel.num_rows, dtype=np.bool_)
     if pooling is not None:
         unit_of, done = np.where(pooling.shared >= 0, pooling.shared, pooling.unit), pooling.known.copy()
-        within = problem.within_rows()
-        if count is not None and within is not None:  # random rows respect `within`
-            done[unit_of[within < gap - ROUNDING]] = True
+        if count is not None:  # random rows respect `within`
+            done[unit_of[problem.within_rows() < gap - ROUNDING]] = True
     for row in order.tolist():
         if count is not None and len(moved) >= count:
             break
