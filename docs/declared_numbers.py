@@ -1,4 +1,4 @@
-"""Episodes to 5 % that declared-rewards.md, structure.md and samples.md quote, beyond the grid: cliff, lake, warehouse, pond.
+"""Episodes to 5 % that declared-rewards.md, structure.md and samples.md quote, beyond those on the grid.
 
 python docs/declared_numbers.py [SYSTEM ...]    # cliff, lake, warehouse, pond, tried, ledge; all without a name
 

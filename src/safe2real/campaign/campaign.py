@@ -87,6 +87,9 @@ class Campaign:
             exist_ok: Whether to open the campaign that is there, if it is about the same problem.
             extensions: Classes of radii and methods from elsewhere that the problem and the method are made of.
 
+        Returns:
+            The open campaign.
+
         Raises:
             Conflict: There is a campaign already; with `exist_ok`, one about another problem, or with another lease.
             InvalidInput: The problem cannot be what it says.
@@ -101,21 +104,34 @@ class Campaign:
 
     @classmethod
     def open(cls, place: Place, *, extensions: Extensions = ()) -> Campaign:
-        """Come back to a campaign, wherever `create` made it. The events are read when they are first needed.
+        """Open an existing campaign. Its events are read when they are first needed.
 
-        `extensions` are classes of radii and methods from elsewhere that the record names; those of installed packages are
-        found by their entry points.
+        Args:
+            place: A file name (SQLite), postgresql://..., or a `Journal`, as given to `create`.
+            extensions: Classes of radii and methods from elsewhere that the record names; those of installed packages are
+                found by their entry points.
+
+        Returns:
+            The open campaign.
+
+        Raises:
+            InvalidInput: There is no campaign at the place.
+            StorageFailure: The record is damaged, or cannot be read.
         """
         journal = journal_at(place)
         with _closed_on_failure(journal):
             return cls(journal, extensions)
 
     def fresh_learner(self) -> Learner:
-        """A learner of this problem and method that has counted nothing: to compute the record anew."""
+        """Return a learner of this problem and method without any data, to compute the record anew.
+
+        Returns:
+            A learner at round 1.
+        """
         return self._record.fresh_learner()
 
     def close(self) -> None:
-        """Let go of the record; what was acknowledged is kept."""
+        """Close the journal; everything acknowledged is kept."""
         self.journal.close()
 
     def __enter__(self) -> Campaign:
@@ -143,7 +159,13 @@ class Campaign:
         return self._record.by
 
     def acting_as(self, principal: str) -> AbstractContextManager[None]:
-        """Within it, what this object records names `principal` as the one who calls: a service acts for many.
+        """Record calls within the context under the name `principal`, as a service does for its clients.
+
+        Args:
+            principal: The name that events of these calls carry.
+
+        Returns:
+            A context manager.
 
         Raises:
             InvalidInput: The record is signed, and this process has no key of that name.
@@ -158,15 +180,30 @@ class Campaign:
     # Asking
 
     def ask(self, *, worker: str) -> Deployment:
-        """What `worker` is to run next, recorded before it is returned; see `ask_batch`."""
+        """Return the deployment that `worker` runs next, recorded before it is returned.
+
+        Args:
+            worker: The name of the machine that asks; the same name is given its open deployment again.
+
+        Returns:
+            A deployment with its policy, the id to tell it by, and its certificate.
+
+        Raises:
+            Stopped: As `ask_batch`.
+            Halted: As `ask_batch`.
+        """
         return self.ask_batch(1, worker=worker)[0]
 
     def ask_batch(self, n: int, *, worker: str) -> list[Deployment]:
-        """`n` deployments for `worker` to run, recorded before they are returned.
+        """Return `n` deployments for `worker` to run, recorded before they are returned.
 
         Until they are told or abandoned, the same worker is given the same ones again, also after a crash and from another
         process; unless the data have refuted an assumption since. Then what rests on it is withdrawn, for good, and the
         baseline alone is handed out instead: `withdrawn` of every deployment says which must not be run any more.
+
+        Args:
+            n: How many; at least 1.
+            worker: The name of the machine that asks.
 
         Returns:
             As many as were asked for; fewer where the model is accurate enough and the worker still holds some.
@@ -192,14 +229,24 @@ class Campaign:
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
-        `trajectory` is the pair (states, actions), one state more than actions, or a `Trajectory`. The same episode told
-        again changes nothing; another one for the same deployment is a `Conflict`. With `partial`
-        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
-        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
-        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
-        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
-        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
-        tells it, which is recorded.
+        The same episode told again changes nothing. An episode whose deployment was abandoned or withdrawn is still counted.
+
+        Args:
+            id: Of the deployment.
+            trajectory: A `Trajectory`, or a pair (states [n + 1], actions [n]) in the model's numbers.
+            partial: Whether the episode may have been cut short; give all transitions that were seen.
+            left_model: Whether the system went where the model has no state. Give (states [n], actions [n]) then; the last
+                action led there, and both are empty if the episode began there. It refutes the model for good: nothing is
+                certified any more. An episode that begins where the model's never do is treated alike.
+            worker: Whose episode it is. It must be the worker that holds the deployment.
+            force: Why another worker tells it; recorded.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: Another episode was told for this deployment, or another worker holds it.
+            InvalidInput: No deployment has this id, or the episode is not one of this system and policy.
         """
         check_told(trajectory)
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
@@ -215,7 +262,23 @@ class Campaign:
         worker: str | None = None,
         force: str | None = None,
     ) -> Receipt:
-        """`tell` for an object {"states": [...], "actions": [...]} from another language, with "left_model": true if so."""
+        """Record an episode that is given as JSON data, as other languages send it; otherwise as `tell`.
+
+        Args:
+            id: Of the deployment.
+            episode: {"states": [...], "actions": [...]}, with "left_model": true if the system left the model.
+            partial: As for `tell`.
+            left_model: As for `tell`; either place may say it.
+            worker: As for `tell`.
+            force: As for `tell`.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: As `tell`.
+            InvalidInput: As `tell`, or the object has other keys.
+        """
         model = self.problem.simulator
         if not isinstance(episode, dict):  # say what an object is, not what a trajectory is
             episode_from_json(model, episode, "the episode", partial=partial)
@@ -223,24 +286,49 @@ class Campaign:
         return telling.tell(self._record, id, seen, worker, force)
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
-        """Give up on a deployment: its worker will be asked no more. Told later, its episode is still taken.
+        """Give up on a deployment, so that its worker gets another one. An episode told later is still counted.
 
-        The guarantee assumes that the reason had nothing to do with what happened in the episode. `worker` and `force` are
-        those of `tell`.
+        The guarantee assumes that the reason had nothing to do with what happened in the episode.
+
+        Args:
+            id: Of the deployment.
+            reason: Recorded, and listed with the assumptions.
+            worker: As for `tell`.
+            force: As for `tell`.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: An episode was told for it, or another worker holds it.
+            InvalidInput: No deployment has this id.
         """
         return telling.abandon(self._record, id, checked_text("reason", reason, 10_000), worker, force)
 
     def abandon_all(self, worker: str, reason: str) -> list[str]:
-        """Give up on everything that `worker` holds, in one transaction: a machine that is gone. Returns the ids.
+        """Give up on all deployments of a worker in one transaction, for a machine that is gone.
 
-        As with `abandon`, the guarantee assumes that the reason had nothing to do with what happened in the episodes.
+        The guarantee assumes that the reason had nothing to do with what happened in the episodes.
+
+        Args:
+            worker: Its name.
+            reason: Recorded, and listed with the assumptions.
+
+        Returns:
+            The ids of the deployments given up.
         """
         return telling.abandon_all(self._record, checked_text("worker", worker, 200), checked_text("reason", reason, 10_000))
 
     def branch(self, reason: str) -> Receipt:
-        """Say that the record was restored from a copy and goes on from here; what had come after is lost.
+        """Record that the campaign continues from a restored copy, without the events after it.
 
         The guarantee assumes that the restore had nothing to do with what happened in the lost episodes.
+
+        Args:
+            reason: Recorded, and listed with the assumptions.
+
+        Returns:
+            What was recorded.
         """
         return telling.branch(self._record, checked_text("reason", reason, 10_000))
 
@@ -255,16 +343,27 @@ class Campaign:
     ) -> Receipt:
         """Add episodes that were collected earlier by a known Markov policy, all or none.
 
-        `episodes` are trajectories or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
-        and have an "id", any text that names the episode in every log. `source` names the log: the same log imported again
-        changes nothing, another one under the same name is a `Conflict`. So are episodes that the record has already, by
-        their id or by their content, unless `overlap` says that they are the same ones ("skip" leaves them out) or others
-        that happen to look alike ("count"); both are recorded as assumptions. Episodes that look like ones that the
-        simulator was estimated from are a `Conflict` too, unless they are others ("count").
-
         The log is counted as a whole, after the deployments that are out now. The guarantee assumes that it is complete: no
         episode was left out because of what happened in it. It assumes also that logs come in the order in which they were
         collected; `import_logs` takes several in one step, whatever their order.
+
+        Args:
+            source: Names the log. The same log imported again changes nothing.
+            policy: The Markov policy that acted.
+            episodes: Trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
+                and have an "id", any text that names the episode in every log.
+            partial: Whether episodes may have been cut short.
+            overlap: What to do with episodes that the record has already, by their id or by their content. "refuse"; "skip"
+                leaves them out, since they are the same; "count" counts them, since they are others that look alike. The
+                last two are recorded as assumptions. "count" also admits episodes that look like ones that the simulator
+                was estimated from.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: Another log has this name, or the record or the simulator has episodes of it.
+            InvalidInput: An episode is not of this system, or not of its policy.
         """
         return self.import_logs(source, [(policy, episodes)], partial=partial, overlap=overlap)
 
@@ -300,36 +399,73 @@ class Campaign:
     # Looking
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:
-        """Where the campaign stands; `forecast` rehearses the rest of it on the learnt model."""
+        """Return where the campaign stands.
+
+        Args:
+            forecast: Whether to rehearse the rest of the campaign on the learnt model, which takes a moment.
+
+        Returns:
+            Counts, standing, doubts, open deployments and, if asked for, the forecast.
+        """
         replay = self._record.catch_up()
         return status_of(self.name, replay, rehearsed(replay.learner) if forecast else None)
 
     def forecast(self) -> Forecast:
-        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
+        """Forecast rounds and samples until the stop, by a rehearsal on the learnt model.
+
+        Returns:
+            An estimate on which nothing rests.
+        """
         return rehearsed(self._record.catch_up().learner)
 
     def assurance(self) -> Certificate:
-        """What everything that is handed out now is worth: the certificate of the baseline, with all it rests on."""
+        """Return the baseline's certificate, whose assumptions and doubts all present deployments share.
+
+        Returns:
+            The certificate.
+        """
         replay = self._record.catch_up()
         learner = replay.learner
         return in_the_field(learner.certify(learner.evidence.trusted), replay.said_of_logs)
 
     def plan(self, reward: ArrayLike) -> Plan:
-        """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
+        """Plan for a reward: a certified feasible policy with bounds on its value (see `Learner.plan`).
+
+        Args:
+            reward: [S, A] or [H, S, A] in [0, 1].
+
+        Returns:
+            The plan, with its certificate.
+
+        Raises:
+            InvalidInput: The reward has another shape, or values outside [0, 1].
+        """
         replay = self._record.catch_up()
         plan = replay.learner.plan(reward)
         return replace(plan, certificate=in_the_field(plan.certificate, replay.said_of_logs))
 
     def floors(self) -> dict[str, float]:
-        """What is certain of the method's candidate alone, by name (see `Learner.floors`); a trial has such floors."""
+        """Return certified bounds for the method's candidate alone (see `Learner.floors`); only a trial has them.
+
+        Returns:
+            Bounds by the names of constraints and rewards; empty for other methods.
+        """
         return self._record.catch_up().learner.floors()
 
     def mismatch_map(self) -> MismatchMap:
-        """For every row how far it is from the simulator, and what is known about it."""
+        """Return each row's distance to the simulator, with its interval and verdict.
+
+        Returns:
+            The mismatch map.
+        """
         return map_mismatch(self._record.catch_up().learner.evidence)
 
     def proposal(self) -> Proposal:
-        """What the next deployment would be made from; nothing is recorded."""
+        """Return what the next deployment would be made from; nothing is recorded.
+
+        Returns:
+            The mixture, its parts and its certificate.
+        """
         replay = self._record.catch_up()
         proposal = replay.learner.propose()
         if proposal.certificate is None:
@@ -337,20 +473,32 @@ class Campaign:
         return replace(proposal, certificate=in_the_field(proposal.certificate, replay.said_of_logs))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
-        """Compute every deployment's certificate again from the events alone, and report any that does not hold.
+        """Recompute every deployment's certificate from the events alone.
 
-        `head` is a digest noted earlier (from `status`): the record must still contain it, so events cannot have been cut
-        off. `progress(events checked, events in all)` is called as it goes.
+        Args:
+            head: A digest noted earlier, from `status`. The record must still contain it, or events have been cut off.
+            progress: Called with (events checked, events in all).
+
+        Returns:
+            The ledger: `holds`, and every problem that was found.
         """
         return verify_record(self._record, head, progress)
 
     def events(self) -> Sequence[Event]:
-        """The whole record, oldest first."""
+        """Return the whole record.
+
+        Returns:
+            All events, oldest first.
+        """
         with self.journal.reading() as transaction:
             return list(transaction.events())
 
     def stored_policies(self) -> dict[str, MarkovPolicy]:
-        """Every policy that the record names, by digest."""
+        """Return all policies that the record names.
+
+        Returns:
+            Policies by their digests.
+        """
         with self.journal.reading() as transaction:
             return {digest: policy_from_bytes(content) for digest, content in transaction.policies()}
 
@@ -359,8 +507,18 @@ class Campaign:
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
         """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
 
-        Recorded, all or nothing. What is out stays out: its certificate does not depend on rewards. After a stop the
-        campaign goes on if a reward is not accurate yet.
+        All changes are recorded, or none. Open deployments stay valid: their certificates do not depend on rewards. After a
+        stop the campaign goes on if a reward is not accurate yet.
+
+        Args:
+            rewards: [S, A] or [H, S, A] in [0, 1], by name.
+            drop: Names of rewards to drop.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            InvalidInput: The method has no declared rewards, a name is unknown, or a reward is not one of this system.
         """
         return declare(self._record, rewards, drop)
 

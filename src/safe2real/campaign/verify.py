@@ -430,7 +430,11 @@ class Ledger:
         return not self.problems
 
     def describe(self) -> str:
-        """What was checked and what was found, in one sentence."""
+        """Say what was checked and found.
+
+        Returns:
+            One sentence.
+        """
         if not self.holds:
             first = self.problems[0]
             return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"

@@ -63,7 +63,14 @@ class LoggedEpisode:
         return self.actions.size
 
     def ends_at(self, step: int) -> bool:
-        """Whether the environment ended the episode with this step, counted from 0."""
+        """Return whether the environment ended the episode with a step.
+
+        Args:
+            step: counted from 0.
+
+        Returns:
+            True for the last step of a terminated episode.
+        """
         return self.terminated and step == self.length - 1
 
 
@@ -81,7 +88,14 @@ class EpisodeLog:
         return sum(episode.length for episode in self.episodes)
 
     def too_short(self, horizon: int) -> tuple[int, ...]:
-        """The episodes that stop before `horizon` steps although the environment did not end them."""
+        """Return the episodes that stop before the horizon although the environment did not end them.
+
+        Args:
+            horizon: steps of a whole episode.
+
+        Returns:
+            Their places in `episodes`.
+        """
         return tuple(i for i, one in enumerate(self.episodes) if one.length < horizon and not one.terminated)
 
 

@@ -108,27 +108,67 @@ class Dynamics(Runnable):
         return self.system.model
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The system; see `FiniteSystem.plot`."""
+        """Draw the system; see `FiniteSystem.plot`.
+
+        Args:
+            path: where to keep the picture, e.g. "system.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+        """
         return self.system.plot(path)
 
     def state_of(self, state: Any) -> int:
-        """The number of a state."""
+        """Return the number of a state.
+
+        Args:
+            state: one of `states`.
+
+        Returns:
+            Its place in the list.
+
+        Raises:
+            InvalidInput: it is not one of them.
+        """
         return _number("state", state, self.states)
 
     def action_of(self, action: Any) -> int:
-        """The number of an action."""
+        """Return the number of an action.
+
+        Args:
+            action: one of `actions`.
+
+        Returns:
+            Its place in the list.
+
+        Raises:
+            InvalidInput: it is not one of them.
+        """
         return _number("action", action, self.actions)
 
     def where(self, predicate: Callable[[Any], bool]) -> Floats:
-        """[S, A], 1 in every state of which `predicate(state)` is true, else 0: a reward to plan for."""
+        """Return the reward that is 1 in all states with a property, else 0.
+
+        Args:
+            predicate: a function of a state; true where the reward is paid.
+
+        Returns:
+            A reward [S, A] to plan for.
+        """
         check_function("predicate", predicate, "state")
         return self.system.where(np.array([bool(predicate(state)) for state in self.states]))
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> DynamicsEnv:
-        """The (real) environment `env`, whose observations are `states`, in these numbers.
+        """Show a running environment, whose observations are `states`, in the model's numbers.
 
-        It is stepped with the `actions` themselves. Where it says which noise was drawn, in `info["noise"]`, that is held
-        against f at once, and passed on as the number of the label.
+        It is stepped with the `actions` themselves. If it reports the noise that was drawn, in `info["noise"]`, the report
+        is compared with f at once, and passed on as the number of the label.
+
+        Args:
+            env: the real environment.
+
+        Returns:
+            The environment, for `explore` and `roll_out`.
         """
         return DynamicsEnv(env, self)
 

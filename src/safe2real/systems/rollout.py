@@ -66,7 +66,11 @@ class Observed:
         return Agreement.CONFIRMED if worst >= sign * self.promised - ROUNDING else Agreement.CONSISTENT
 
     def describe(self) -> str:
-        """In words."""
+        """Say the mean, its interval, and whether they agree with the promise.
+
+        Returns:
+            One line.
+        """
         ends = f"[{rounded_down(self.low)}, {rounded_up(self.high)}]"
         found = f"{self.name}: {self.mean:.6g} on average, expected in {ends}"
         if self.promised is None:
@@ -101,7 +105,11 @@ class Rollout:
         return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
 
     def describe(self) -> str:
-        """The figures, how sure they are, and whether they agree with what was promised."""
+        """Say what was observed, how certain it is, and whether it agrees with the promises.
+
+        Returns:
+            Some lines of text.
+        """
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
         head = f"{count(self.episodes, 'episode')} of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
