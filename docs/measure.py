@@ -75,7 +75,7 @@ _IN_OUTPUT = re.compile(_NUMBER)
 _IN_PAGE = re.compile(rf"(?<![\w.,/]){_NUMBER}(?![\w/])")
 _REGION = re.compile(r"<!-- numbers of: ([^;>]+?)(?:; given: ([^>]*?))? -->(.*?)<!-- end of numbers -->", re.DOTALL)
 _CODE_AND_LINKS = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
-_BLOCKS = re.compile(r"```.*?```", re.DOTALL)
+_BLOCKS = re.compile(r"```.*?```|`<!--[^`]*-->`", re.DOTALL)
 _LINE = re.compile(r"ends with `([^`]+)`")
 _OF_THE_CLOCK = re.compile(rf"{_NUMBER} (?:ms|s|h)\b|{_NUMBER} times as long|median of \d+ measured|/tmp/\S+|\d+:\d\d:\d\d")
 

@@ -9,7 +9,7 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import BEFORE_THE_FIRST
-from safe2real.campaign.verify import Checker, Contents, check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.model.serialization import to_text
 from tests.campaign.systems import run_rounds, three_states
 
@@ -35,9 +35,8 @@ def checked(campaign: Campaign, index: int, **forged):
         events[number] = replace(event, digest=event.digest_after(previous))
         previous = events[number].digest
     with campaign.journal.reading() as transaction:
-        return check_record(
-            Contents(campaign.name, campaign._record.problem_digest, events, transaction.blob), campaign.fresh_learner()
-        )
+        checker = Checker(campaign.name, campaign._record.problem_digest, campaign.fresh_learner(), transaction.blob)
+        return check_record(checker, events)
 
 
 def test_the_claims_of_a_shared_proposal_are_computed_once(campaign, monkeypatch):

@@ -9,7 +9,7 @@ import safe2real as s2r
 from safe2real.campaign.events import Event
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.campaign.snapshot import replay_from, snapshot_of
-from safe2real.campaign.verify import Contents, check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import roll_out
 from safe2real.exploration.proposal import coin_of, drawn
@@ -161,11 +161,11 @@ def test_a_forged_record_is_refused(change, message):
         policies = {digest_of(policy_to_bytes(one)): policy_to_bytes(one) for one in (POLICY, OTHER, case.problem.baseline)}
         events = _forge(campaign.events(), change)
         record = campaign._record
-        honest = check_record(
-            Contents(record.name, record.problem_digest, campaign.events(), policies.get), record.fresh_learner()
+        honest, forged = (
+            check_record(Checker(record.name, record.problem_digest, record.fresh_learner(), policies.get), given)
+            for given in (campaign.events(), events)
         )
         assert honest.holds, honest.describe()
-        forged = check_record(Contents(record.name, record.problem_digest, events, policies.get), record.fresh_learner())
     assert message in forged.describe()
 
 

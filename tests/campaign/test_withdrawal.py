@@ -12,7 +12,7 @@ import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import Draft, event_after
-from safe2real.campaign.verify import Checker, Contents
+from safe2real.campaign.verify import Checker
 from safe2real.exploration import roll_out
 from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.report.campaign_report import write_campaign_report
@@ -104,9 +104,7 @@ def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
 def problems(campaign: Campaign, events: list) -> list[str]:
     with campaign.journal.reading() as transaction:
         contents = dict(transaction.policies())
-    checker = Checker(
-        Contents(campaign.name, campaign._record.problem_digest, events, contents.get), campaign.fresh_learner()
-    )
+    checker = Checker(campaign.name, campaign._record.problem_digest, campaign.fresh_learner(), contents.get)
     found = []
     for event in events:
         checker.events = event.sequence

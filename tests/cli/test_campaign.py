@@ -326,6 +326,7 @@ def test_the_map_has_names_and_nulls(url):
     found = done("map", url)
     assert list(found) == [
         "certified",
+        "intervals_certified",
         "visits",
         "distance",
         "lower",
@@ -335,7 +336,7 @@ def test_the_map_has_names_and_nulls(url):
         "state_names",
         "action_names",
     ]
-    names = ("certified", "state_names", "action_names")
+    names = ("certified", "intervals_certified", "state_names", "action_names")
     assert all(np.shape(found[name]) == (25, 4) for name in found if name not in names)
     assert (found["state_names"][7], found["action_names"][1]) == ("cell (1, 2)", "right")
     visits, distance = np.array(found["visits"]), np.array(found["distance"], dtype=object)

@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from experiments.__main__ import app as experiments
@@ -16,7 +17,6 @@ from safe2real.cli import campaign as module
 from safe2real.cli import io as streams
 from safe2real.errors import InvalidInput
 from safe2real.parallel import ENGINES
-from tests.cases import each
 from tests.cli.driving import campaign
 
 COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "export", "report"]
@@ -35,11 +35,21 @@ def test_the_help_lists_commands_and_exit_codes():
         assert re.search(rf"^\W*{code}  {kind}", shown, re.MULTILINE), code
 
 
-@each("command", COMMANDS)
-def test_every_command_has_help(command):
-    shown = CliRunner().invoke(app, ["campaign", command, "--help"])
+def commands(group, path=()):
+    """The path of every command and group with its parameters; `serve PLACE` is a command without a name."""
+    yield path, group.params
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, path if command.hidden else (*path, name))
+
+
+@pytest.mark.parametrize(("path", "parameters"), list(commands(get_command(app))), ids=str)
+def test_the_help_of_every_command_shows_every_option(path, parameters):
+    shown = CliRunner().invoke(app, [*path, "--help"], prog_name="safe2real", env={"COLUMNS": "200"})
     assert shown.exit_code == 0
-    assert "Where the campaign is" in shown.stdout
+    for one in parameters:
+        assert not getattr(one, "hidden", False), one.name
+        for text in (*one.opts, *one.secondary_opts) if one.param_type_name == "option" else (one.metavar or one.name,):
+            assert text.lower() in shown.stdout.lower(), (path, text)
 
 
 def test_without_a_command_the_help_is_shown():

@@ -38,6 +38,14 @@ def test_a_table_of_ones_own_is_asked_for_its_numbers(tmp_path):
     assert problem.settings.margin == 0.75
 
 
+@pytest.mark.parametrize("given", ["", "3\n"])
+def test_a_question_that_is_not_answered_is_one_line(tmp_path, given):
+    ended = new(tmp_path / "own.toml", given=given)  # the input ends, as with Ctrl-D; Ctrl-C is the same to Typer
+    assert ended.exit_code == 130
+    assert json.loads(ended.stderr.strip().splitlines()[-1])["error"] == "interrupted"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "options", "code"),
     [

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -168,40 +166,3 @@ def test_every_certificate_says_what_was_fixed_before_the_data():
         if one.code is AssumptionCode.FIXED
     ]
     assert "simulator, the gaps and the declared support and ties were fixed before" in said.text
-
-
-class Spread(gym.Env):
-    """The system of the logs."""
-
-    observation_space, action_space = gym.spaces.Discrete(STATES), gym.spaces.Discrete(1)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.state = 0
-        return 0, {}
-
-    def step(self, action):
-        if self.state == 0:
-            self.state = int(self.np_random.integers(1, STATES))
-        return self.state, 0.0, False, False, {}
-
-
-def test_a_simulator_that_was_fitted_to_what_was_explored_meets_other_episodes():
-    """A second learner of the same seed was shown the very episodes that its simulator had been fitted to."""
-    false, even = 0, (np.arange(STATES) % 2)[:, None] * 0.5
-    for seed in range(5):
-        paths, fitted_to = log_of(10_000 + seed), []
-        for number in range(2):
-            problem = problem_of(paths)
-            problem = replace(problem, settings=replace(problem.settings, seed=seed))
-            method = s2r.methods.ForRewards({"even": even}, accuracy=1e-9)
-            learner, kept = s2r.Learner(problem, method, trust_margin=True), []
-            s2r.explore(learner, Spread(), max_rounds=EPISODES, keep=kept)
-            if number == 0:
-                fitted_to = [episode for _, episode in kept]
-                paths = [(episode.states.tolist(), episode.actions.tolist()) for episode in fitted_to]
-        assert not {one.seed for one in fitted_to} & {episode.seed for _, episode in kept}
-        reward = np.zeros(STATES)
-        reward[[states[1] for states, _ in paths]] = 1.0
-        false += learner.plan(reward).value > reward[1:].mean()
-    assert false == 0

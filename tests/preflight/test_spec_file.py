@@ -9,7 +9,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.preflight.hypothetical_reality import Guess, Towards, guess_reality
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.preflight.spec_file import numbering_of, read_spec_file
 from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, ROWS, SAFE, TOML, tiny, write
@@ -115,8 +115,8 @@ def test_the_reality_the_guess_and_the_run(tmp_path):
     assert given.options.out == tmp_path / "there"
     np.testing.assert_array_equal(given.options.rewards[0], [[0.0, 0.0], [1.0, 1.0]])
     np.testing.assert_array_equal(given.options.rewards[1], [[0.1, 0.2], [0.3, 0.4]])
-    guess = read_spec_file(write(tmp_path, TOML + '[guess]\nrows = 1\ngap = 0.5\ntowards = "action"\nseed = 4')).guess
-    assert (guess.rows, guess.gap, guess.towards, guess.seed) == (1, 0.5, Towards.ACTION, 4)
+    guess = read_spec_file(write(tmp_path, TOML + "[guess]\nrows = 1\ngap = 0.5\nseed = 4")).guess
+    assert (guess.rows, guess.gap, guess.seed) == (1, 0.5, 4)
     pairs = read_spec_file(write(tmp_path, TOML + "[guess]\npairs = [[0, 1], [1, 0]]")).guess
     np.testing.assert_array_equal(pairs.rows, [[False, True], [True, False]])
     states = read_spec_file(write(tmp_path, TOML + "[guess]\nstates = [1]")).guess
@@ -271,7 +271,6 @@ def test_mistakes_in_the_text(tmp_path, old, new, words):
         ("[real]\ntransition = [[[1.0]]]", ["real is for (H, S, A) = (None, 1, 1)"]),
         ("[guess]\nrow = 1", ["unknown key 'row'", "did you mean 'rows'?"]),
         ("[guess]\nrows = 1\nstates = [0]", ["rows and states; keep one"]),
-        ("[guess]\ntowards = 'nowhere'", ["guess.towards is 'nowhere'", "action, neighbours, anywhere"]),
         ("[guess]\npairs = [[0, 1, 2]]", ["list pairs"]),
         ("[guess]\npairs = [[0, 1], [2]]", ["guess.pairs is ragged"]),
         ("[guess]\nstates = [2]", ["guess.states[0] is 2"]),
@@ -396,15 +395,14 @@ def test_a_module_that_is_not_found_must_be_importable(tmp_path):
 # Guessed realities
 
 
-@each("towards", list(Towards))
-def test_a_guess_moves_its_rows_by_exactly_the_gap(towards):
+def test_a_guess_moves_its_rows_by_exactly_the_gap():
     specification = tiny()
-    found = guess_reality(specification, Guess(rows=2, gap=0.4, towards=towards, seed=1))
+    found = guess_reality(specification, Guess(rows=2, gap=0.4, seed=1))
     gaps = found.kernel.distances_to(specification.simulator.kernel).reshape(-1)
     np.testing.assert_allclose(gaps[found.wrong], 0.4)
     np.testing.assert_array_equal(gaps[~found.wrong], 0.0)
     assert found.wrong.sum() == 2
-    again = guess_reality(specification, Guess(rows=2, gap=0.4, towards=towards, seed=1))
+    again = guess_reality(specification, Guess(rows=2, gap=0.4, seed=1))
     np.testing.assert_array_equal(again.kernel.to_dense(), found.kernel.to_dense())
 
 
@@ -423,7 +421,7 @@ def test_random_rows_are_drawn_again_while_the_baseline_loses_its_margin():
         found = guess_reality(tiny(), Guess(rows=1, gap=0.5, seed=seed))
         assert not found.wrong[0]
         assert found.drawn == found.lost_margin + 1
-    lost = guess_reality(tiny(), Guess(rows=4, gap=0.5, towards=Towards.ANYWHERE))
+    lost = guess_reality(tiny(), Guess(rows=4, gap=0.5))
     assert lost.drawn == lost.lost_margin == 20
 
 
@@ -433,7 +431,6 @@ def test_a_guess_that_cannot_be():
         (Guess(rows=-1), "guess.rows is -1"),
         (Guess(gap=1.5), "guess.gap is 1.5"),
         (Guess(rows=np.ones(3, dtype=bool)), "guess.rows has shape"),
-        (Guess(rows=3, towards=Towards.ACTION), "only 2 rows can be 0.5 away"),
     ):
         with pytest.raises(InvalidInput, match=words):
             guess_reality(tiny(), guess)

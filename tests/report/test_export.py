@@ -11,7 +11,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import Event
-from safe2real.campaign.verify import Contents, check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import roll_out
@@ -221,7 +221,7 @@ def test_json_holds_all_that_a_check_needs(record, tmp_path):
     def verified(found):
         contents = {digest: content.encode() for digest, content in document["policies"].items()}
         given = s2r.Learner(*problem_and_method(text), warm_start=False)
-        return check_record(Contents(document["campaign"], digest_of(text.encode()), found, contents.get), given)
+        return check_record(Checker(document["campaign"], digest_of(text.encode()), given, contents.get), found)
 
     ledger = verified(events)
     assert ledger.holds, ledger.problems

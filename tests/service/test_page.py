@@ -317,7 +317,6 @@ def test_a_fresh_page_has_no_error_in_verify(chromium, arm):
     page.wait_for_selector("body[data-live=true]")
     page.wait_for_timeout(1_500)  # longer than the page waits between two looks at a check
     assert page.inner_text("#verify-problem") == ""
-    assert not any(one.endswith("/verify/null") for one in arm.addresses)
 
 
 @pytest.mark.slow

@@ -557,7 +557,7 @@ def test_what_sample_must_not_return(result, message):
 def test_sample_and_policy_with_other_arguments():
     broken = Chain()
     broken.sample = lambda state, action: (0, 0.0, False)
-    with pytest.raises(InvalidInput, match=r"source.sample is called with \(state, action, rng\), which does not fit it"):
+    with pytest.raises(InvalidInput, match=r"simulator.sample is called with \(state, action, rng\), which does not fit it"):
         estimate_by_sampling(broken, 4, SystemDescription(start=0))
     with pytest.raises(InvalidInput, match=r"policy is called with \(step, state, rng\), which does not fit it"):
         estimate_by_running(ChainEnv(), 4, policy=lambda state: 0)

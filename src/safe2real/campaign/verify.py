@@ -40,50 +40,6 @@ from safe2real.model.validation import ROUNDING, Floats, shown
 from safe2real.standing import Doubt, Standing, standing_of
 
 
-@dataclass(frozen=True, slots=True)
-class Rechecked:
-    """What came of it."""
-
-    doubts: tuple[str, ...] = ()  # what is wrong; empty when the deployment was allowed and claims no more than is provable
-    identical: bool = False  # the proposal was reproduced bit for bit
-    margin: float = np.inf  # the smallest, of a lower bound as computed here over its threshold
-    difference: float | None = None  # of a bound or Delta that would be another one today; None where nothing would be
-
-
-def recheck(recorded: AskBody, mixture: Mixture, coin: float, learner: Learner) -> Rechecked:
-    """Check one deployment of `mixture` against the learner with all counted that came before it."""
-    uncertainty = np.inf if recorded.uncertainty is None else recorded.uncertainty
-    try:
-        check_coin(recorded.drawn, mixture.weights, coin)
-        doubts = learner.doubts()
-        if recorded.certified and doubts:
-            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
-        bounds, delta, identical = _provable(recorded, mixture, uncertainty, learner)
-    except InvalidInput as error:
-        return Rechecked((str(error),))
-    thresholds, claimed = learner.simulator.thresholds, np.array(recorded.lower_bounds, dtype=np.float64)
-    for found, how in ((claimed, "recorded"), (bounds, "proved")):
-        if found.shape != thresholds.shape:
-            return Rechecked((f"{found.size} lower bounds are {how} for {thresholds.size} constraints",), identical)
-    margin = float(np.min(bounds - thresholds, initial=np.inf))
-    wrong = ""
-    if not (bounds >= thresholds - ROUNDING).all():
-        wrong = f"the certificate does not hold: the data prove {_in_words(learner, bounds)}"
-    elif not (claimed <= bounds + ROUNDING).all():
-        wrong = (
-            f"the recorded lower bounds claim more than the data prove: {_in_words(learner, claimed)}; proved is "
-            f"{_in_words(learner, bounds)}"
-        )
-    elif not (claimed >= thresholds - ROUNDING).all():
-        wrong = f"the recorded lower bounds miss what was asked for: {_in_words(learner, claimed)}"
-    if wrong:
-        return Rechecked((wrong,), identical, margin)
-    other = max(float(np.max(bounds - claimed, initial=0.0)), uncertainty - delta if delta < np.inf else 0.0)
-    if other > ROUNDING or recorded.certified != (not doubts) or recorded.reason != learner.decide().reason.name:
-        return Rechecked((), identical, margin, other if other < np.inf else 0.0)
-    return Rechecked((), identical, margin)
-
-
 def _in_words(learner: Learner, bounds: Floats) -> str:
     """Lower bounds [K] on V_c, and what was asked for, as the user wrote it."""
     pairs = zip(learner.simulator.wordings, bounds, learner.simulator.thresholds, strict=True)
@@ -98,9 +54,9 @@ def check_coin(index: int, weights: Floats, coin: float) -> None:
         raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
 
 
-def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: Learner) -> tuple[Floats, float, bool]:
+def _provable(recorded: AskBody, mixture: Mixture, learner: Learner) -> tuple[Floats, float, bool]:
     """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
-    candidates = recorded.candidates
+    candidates, uncertainty = recorded.candidates, _uncertainty_of(recorded)
     baseline = mixture.policies[candidates:]
     if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
         raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
@@ -122,6 +78,10 @@ def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: 
     return bounds, now.uncertainty, _identical(mixture, now.mixture(learner.baseline))
 
 
+def _uncertainty_of(recorded: AskBody) -> float:
+    return np.inf if recorded.uncertainty is None else recorded.uncertainty
+
+
 def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
     return one is other or np.array_equal(one.probabilities, other.probabilities)
 
@@ -135,9 +95,6 @@ def _identical(recorded: Mixture, proposed: Mixture | None) -> bool:
 
 
 # One event after the other: is it as it must be, given all that came before it?
-#
-# Here the record is checked: its chain, its ids and places, what it names. Whether a deployment was allowed is for
-# `recheck`.
 
 _REMEMBERED = 256  # policies kept decoded
 # The body of a told episode as it is written is its own key.
@@ -154,28 +111,20 @@ class Discrepancy:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a record says: to be checked."""
-
-    name: str  # of the campaign
-    problem_digest: str  # of the specification
-    events: Iterable[Event]
-    policy_content: Callable[[str], bytes | None]  # by the policy's digest
-    end: tuple[int, str] | None = None  # (sequence, digest) with which it ends, as read first: all up to it must be there
-
-
 class Checker:
     """Takes the events of a record in order; `problems` are what it found."""
 
-    def __init__(self, contents: Contents, learner: Learner) -> None:
-        self.name, self.problem, self.problem_digest = contents.name, learner.problem, contents.problem_digest
+    def __init__(
+        self, name: str, problem_digest: str, learner: Learner, policy_content: Callable[[str], bytes | None]
+    ) -> None:
+        """`learner` has counted nothing; `policy_content` returns what the record stores of a policy, by its digest."""
+        self.name, self.problem, self.problem_digest = name, learner.problem, problem_digest
         self.replay = Replay(learner)
         self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
         self.different, self.largest_difference = 0, 0.0
         self.version: str | None = None
         self.problems: list[Discrepancy] = []
-        self._policy_content = contents.policy_content
+        self._policy_content = policy_content
         self._policies: dict[str, MarkovPolicy] = {}
         self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
         # The last deployment that was checked: on what, and what it added to `identical` and `different`.
@@ -341,6 +290,7 @@ class Checker:
         self._last = (basis, body, self.identical - identical, self.different - different)
 
     def _check_claims(self, body: AskBody, number: int) -> None:
+        """Refuse a deployment that was not allowed on what was counted before it, or that claims more than is provable."""
         settings, learner = self.problem.settings, self.replay.learner
         check_bounds(body.bounds, settings)
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
@@ -349,14 +299,32 @@ class Checker:
         counted = learner.evidence.counts.episodes
         if body.episodes_counted != counted:
             raise InvalidInput(f"the model had counted {count(counted, 'episode')} here, not {body.episodes_counted}")
-        found = recheck(body, mixture, coin_of(settings.coin_seed, number), learner)
-        self.identical += found.identical
-        self.smallest_margin = min(self.smallest_margin, found.margin)
-        if found.doubts:
-            raise InvalidInput("; ".join(found.doubts))
-        if found.difference is not None:
+        check_coin(body.drawn, mixture.weights, coin_of(settings.coin_seed, number))
+        doubts = learner.doubts()
+        if body.certified and doubts:
+            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
+        bounds, delta, identical = _provable(body, mixture, learner)
+        self.identical += identical
+        thresholds, claimed = learner.simulator.thresholds, np.array(body.lower_bounds, dtype=np.float64)
+        for found, how in ((claimed, "recorded"), (bounds, "proved")):
+            if found.shape != thresholds.shape:
+                raise InvalidInput(f"{found.size} lower bounds are {how} for {thresholds.size} constraints")
+        self.smallest_margin = min(self.smallest_margin, float(np.min(bounds - thresholds, initial=np.inf)))
+        if not (bounds >= thresholds - ROUNDING).all():
+            raise InvalidInput(f"the certificate does not hold: the data prove {_in_words(learner, bounds)}")
+        if not (claimed <= bounds + ROUNDING).all():
+            raise InvalidInput(
+                f"the recorded lower bounds claim more than the data prove: {_in_words(learner, claimed)}; proved is "
+                f"{_in_words(learner, bounds)}"
+            )
+        if not (claimed >= thresholds - ROUNDING).all():
+            raise InvalidInput(f"the recorded lower bounds miss what was asked for: {_in_words(learner, claimed)}")
+        difference = max(
+            float(np.max(bounds - claimed, initial=0.0)), _uncertainty_of(body) - delta if delta < np.inf else 0
+        )
+        if difference > ROUNDING or body.certified != (not doubts) or body.reason != learner.decide().reason.name:
             self.different += 1
-            self.largest_difference = max(self.largest_difference, found.difference)
+            self.largest_difference = max(self.largest_difference, difference if difference < np.inf else 0.0)
 
     def _policy(self, digest: Any) -> MarkovPolicy:
         if not isinstance(digest, str):
@@ -480,9 +448,9 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
         events = transaction.events(until=end[0])
         if keys is not None:
             events = signatures_checked(events, transaction.signatures(), keys, report)
-        learner, of_all = record.fresh_learner(), None if progress is None else lambda done: progress(done, end[0])
-        contents = Contents(record.name, record.problem_digest, events, transaction.blob, end)
-        ledger = check_record(contents, learner, head=head, progress=of_all, after=compare)
+        of_all = None if progress is None else lambda done: progress(done, end[0])
+        checker = Checker(record.name, record.problem_digest, record.fresh_learner(), transaction.blob)
+        ledger = check_record(checker, events, end=end, head=head, progress=of_all, after=compare)
         problems += [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
         checked = True if keys is not None else False if transaction.is_signed() else None
     return replace(ledger, problems=(*ledger.problems, *problems), signatures_checked=checked)
@@ -496,18 +464,20 @@ def _snapshot(record: Record) -> tuple[int, str, bytes] | None:
 
 
 def check_record(
-    contents: Contents,
-    learner: Learner,
+    checker: Checker,
+    events: Iterable[Event],
     *,
+    end: tuple[int, str] | None = None,
     head: str | None = None,
     progress: Callable[[int], None] | None = None,
     after: Callable[[Event, Replay], None] | None = None,
 ) -> Ledger:
-    """Check every event of a record; `learner` has counted nothing.
+    """Check every event of a record.
 
     Args:
-        contents: what the record says.
-        learner: of the problem and method of the record, which has counted nothing.
+        checker: of the record's name, problem and method; it has taken nothing.
+        events: all of them, in order.
+        end: (sequence, digest) with which the record ends, as read first: all events up to it must be there.
         head: a digest that was noted earlier; the record must still contain it.
         progress: called with the number of events checked, as it goes.
         after: called with every event that was taken in, and with the state that all up to it lead to.
@@ -515,11 +485,9 @@ def check_record(
     Returns:
         What was found; nothing is raised over a record that is wrong.
     """
-    end = contents.end
-    checker = Checker(contents, learner)
     head_seen = head is None
     previous = BEFORE_THE_FIRST
-    for event in contents.events:
+    for event in events:
         if event.sequence != checker.events + 1:
             checker.report(event, f"events {checker.events + 1} to {event.sequence - 1} are missing")
         checker.events = event.sequence

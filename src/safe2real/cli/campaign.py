@@ -87,14 +87,7 @@ def ask(
     a stochastic one, for every step and state the probability of every action.
     """
     with Campaign.open(url) as opened:
-        deployments = opened.ask_batch(n, worker=worker)
-        answer(
-            {
-                "certified": all(deployment.certificate.certified for deployment in deployments),
-                "deployments": [documents.deployment_document(deployment) for deployment in deployments],
-                "withdrawn": [asdict(one) for one in deployments[0].withdrawn],
-            }
-        )
+        answer(documents.asked_document(opened.ask_batch(n, worker=worker)))
 
 
 @commands.command()
@@ -182,8 +175,7 @@ def import_log(
         horizon = fixed.simulator.horizon
         collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
         receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)
-        counts = {"episodes": len(episodes), "skipped": receipt.skipped}
-        answer({"source": source, **counts, **documents.receipt_document(receipt)})
+        answer(documents.imported_document(source, len(episodes), receipt))
 
 
 @commands.command()
@@ -195,7 +187,7 @@ def status(
 ) -> None:
     """Show where the campaign stands, what is out, and how long it may still take."""
     with Campaign.open(url) as opened:
-        answer(documents.status_document(opened.status(forecast=forecast), opened))
+        answer(documents.status_document(opened, forecast=forecast))
 
 
 @commands.command()
@@ -250,9 +242,7 @@ def declare(
             raise InvalidInput(f"--add is {given!r}; give NAME=FILE, each name once")
         rewards[name] = io.read_array(file, f"rewards.{name}")
     with Campaign.open(url) as opened:
-        receipt = opened.declare(rewards, drop=drop or ())
-        named = [one.name for one in opened.status(forecast=False).rewards]
-        answer({"sequence": receipt.sequence, "new": receipt.new, "rewards": named})
+        answer(documents.declared_document(opened, opened.declare(rewards, drop=drop or ())))
 
 
 @commands.command("map")

@@ -113,8 +113,8 @@ def _print(found: Preflight, out: Path | None) -> None:
     colours = {"advice": "cyan", "warning": "yellow", "failure": "red"}
     for finding in found.worst_first:
         typer.secho(str(finding), fg=colours.get(finding.level.value))
-    for claim, why in found.guarantees.items():
-        typer.echo(f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}")
+    for claim in found.claims:
+        typer.echo(claim)
     typer.echo(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")
     if out is not None:
         typer.echo(f"page: {out / 'preflight.html'}\nfigure: {out / 'preflight.png'}")

@@ -82,6 +82,8 @@ def _json_errors() -> Iterator[None]:
         _fail(error.kind, str(error), _EXITS[error.kind], error)
     except KeyboardInterrupt as error:
         _fail("interrupted", _STOPPED, _INTERRUPTED, error)
+    except typer.Abort as error:  # Ctrl-C, or the end of the input, at a question
+        _fail("interrupted", "a question was not answered; answer it, or give its option", _INTERRUPTED, error)
     except (MemoryError, RecursionError) as error:
         what = "memory" if isinstance(error, MemoryError) else "depth"
         _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)

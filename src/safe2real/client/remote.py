@@ -18,7 +18,7 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
 from safe2real.client import decode
-from safe2real.client.transport import Address, Refusal, Transport
+from safe2real.client.transport import Address, Transport
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap
 from safe2real.exploration.certificate import Certificate
@@ -448,7 +448,7 @@ class RemoteCampaign:
         Returns:
             Arrays [S, A], or [H, S, A] where dynamics change with the step.
         """
-        return decode.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=_LONG))
+        return decode.map_from(self._transport.campaign("GET", "/map", timeout=_LONG))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Recompute every certificate from the record, on the service; see `Campaign.verify`.
@@ -467,12 +467,10 @@ class RemoteCampaign:
         while job["state"] == "running":
             time.sleep(wait)
             wait = min(2.0 * wait, _LAST_LOOK)
-            try:
-                job = self._transport.campaign("GET", f"/verify/{job['job']}")
-            except Refusal as error:
-                if error.refused != "not-found":
-                    raise
-                job = self._transport.campaign("POST", "/verify", {"head": head})  # the service was started anew
+            last = self._transport.campaign("GET", "/verify")
+            if last["job"] != job["job"]:  # the service was started anew, or another check began since
+                last = self._transport.campaign("POST", "/verify", {"head": head})
+            job = last
             if progress is not None and job["total"]:
                 progress(job["done"], job["total"])
         if job["ledger"] is None:

@@ -153,13 +153,13 @@ def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Traje
 
 
 def _goes_outside(model: CMDP, states: Any) -> bool:
-    """Whether one of the states is a whole number that the model does not have."""
+    """Return whether one of the states is a whole number that the model does not have."""
     entries = states if isinstance(states, list | tuple) else np.asarray(states).reshape(-1).tolist()
     return any(_is_whole(entry) and not 0 <= entry < model.num_states for entry in entries)
 
 
 def _is_whole(entry: Any) -> bool:
-    """Many languages write 1.0 for 1: it is the same number here as in Python."""
+    """Return whether an entry is a whole number; 1.0 is one, since many languages write 1 like that."""
     return type(entry) is int or (type(entry) is float and entry.is_integer())
 
 
@@ -249,12 +249,12 @@ class PackedEpisodes(Sequence[Any]):
 
     @property
     def ids(self) -> Sequence[str]:
-        """Of the episodes that have one."""
+        """The ids of the episodes that have one."""
         return list(self._ids.values())
 
     @property
     def first_states(self) -> NDArray[np.uint32]:
-        """[n] where each began; 0 for one without a state."""
+        """[n] first state of each episode; 0 for an episode without a state."""
         numbers = np.frombuffer(self._states, dtype=np.uint32) if self._states else np.zeros(0, dtype=np.uint32)
         begins, ends = (np.array(self._state_ends)[place] for place in (slice(None, -1), slice(1, None)))
         found = np.zeros(len(self), dtype=np.uint32)
@@ -263,7 +263,7 @@ class PackedEpisodes(Sequence[Any]):
 
     @property
     def left_model(self) -> NDArray[np.bool_]:
-        """[n] whether each says that it left the model."""
+        """[n] whether each episode is recorded as having left the model."""
         found = np.zeros(len(self), dtype=np.bool_)
         found[list(self._left)] = True
         return found
@@ -335,7 +335,7 @@ def _count_logs(learner: Learner, logs: list[Episodes]) -> None:
 
 
 def _count_outside(learner: Learner, content: Any, of: Episodes) -> None:
-    """An episode that left the model, which refutes."""
+    """Count an episode that left the model; this refutes."""
     states, actions = content["states"], content["actions"]
     _check_range(learner.simulator, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
     whose = {"of_baseline": of.of_baseline, "of_candidate": of.of_candidate}
@@ -379,7 +379,7 @@ def _where(contents: Sequence[Any], wanted: NDArray[np.bool_]) -> Sequence[Any]:
 
 
 def _laid_out(contents: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """(states, actions, number of actions of each episode)."""
+    """Return (states, actions, number of actions of each episode)."""
     if isinstance(contents, PackedEpisodes):
         return contents.laid_out()
     states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)

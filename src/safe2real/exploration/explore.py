@@ -117,7 +117,7 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     except NotBegun:
         raise
     except BaseException as error:
-        if isinstance(error, InvalidInput) and _is_slip(learner, error, seen):
+        if isinstance(error, InvalidInput) and _is_wiring_mistake(learner, error, seen):
             if seen.states:
                 learner.skip_round()
             raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
@@ -137,8 +137,8 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
 
 
-def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
-    """Whether an error shows a mistake in the wiring, found before anything was counted.
+def _is_wiring_mistake(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
+    """Return whether an error shows a mistake in the wiring, found before anything was counted.
 
     A state that the model lacks is the system's behaviour, unless no step was taken. Dropping an episode of a policy whose
     own returns are bounded would bias its mean.
@@ -287,7 +287,7 @@ class Environment:
         *,
         reported: bool = False,
     ) -> None:
-        """`reported` says that every step has to say which noise was drawn, in info["noise"], as the number of a label."""
+        """With `reported` every step must give the number of the drawn label as info["noise"]."""
         self.model, self.env, self.seeds, self.faults, self.reported = model, env, seeds, faults, reported
         self._tried = False  # whether a step has come back as it must
 
@@ -381,7 +381,7 @@ def _label(info: Any) -> int:
 
 
 def _absorbs(model: CMDP, state: int, step: int) -> bool:
-    """Whether the simulator stays in `state` from `step` on, whatever the action."""
+    """Return whether the simulator stays in `state` from `step` on, whatever the action."""
     kernel, actions = model.kernel, model.num_actions
     steps = [0] if kernel.is_stationary else range(step, model.horizon)
     rows = [(h * kernel.num_states + state) * actions + a for h in steps for a in range(actions)]

@@ -41,7 +41,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Interval:
-    """One declared reward: the best safe policy is worth something in [lower, upper], and `policy` at least `lower`."""
+    """Bounds on the best safe value of one declared reward, and a certified `policy` that is worth at least `lower`."""
 
     name: str
     reward: Floats  # [1 or H, S, A]

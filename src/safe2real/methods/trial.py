@@ -95,7 +95,7 @@ class Trial(Method):
 
     @property
     def tried(self) -> MarkovPolicy | None:
-        """A log of a part of a mixture is no sample of the whole."""
+        """The policy on trial; None for a mixture, since a log of one part is no sample of the whole."""
         return self.candidate.policies[0] if len(self.candidate.policies) == 1 else None
 
     def evidence(self, problem: Problem) -> Evidence:

@@ -109,17 +109,21 @@ class Preflight(Tabular):
         assumed = self.assumed[:1].upper() + self.assumed[1:]
         return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
+    @property
+    def claims(self) -> list[str]:
+        """One line for each claim of Theorem 1: whether it stands, and why not."""
+        return [
+            f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
+            for claim, why in self.guarantees.items()
+        ]
+
     def describe(self) -> str:
         """Return the verdict, the three claims, and one line for every finding.
 
         Returns:
             Lines of text.
         """
-        claims = [
-            f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
-            for claim, why in self.guarantees.items()
-        ]
-        return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
+        return "\n".join([self.verdict(), *(f"  {line}" for line in [*self.claims, *map(str, self.findings)])])
 
     def to_table(self) -> list[Row]:
         """Return the findings as a table.

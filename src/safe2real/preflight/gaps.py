@@ -64,6 +64,12 @@ def redrawn(guess: GuessedReality) -> list[Finding]:
     return [Finding(Code.MARGIN_UNDER_GUESSES, Level.WARNING, said, cure, numbers)]
 
 
+def wrong_rows(problem: Problem, real: Kernel) -> NDArray[np.bool_]:
+    """Return the rows [R] of `real` that are farther from the simulator's than `calibrated_gap`."""
+    distances = real.distances_to(problem.simulator.kernel).reshape(-1)
+    return np.asarray(distances > problem.settings.calibrated_gap + ROUNDING)
+
+
 def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
     if problem.support is None:
         return []
@@ -112,7 +118,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
     between = separated_rows(problem) & ~known & (gaps > eps + ROUNDING) & (gaps < sigma - ROUNDING)
-    wrong = ~known & (gaps > max(eps, 0.0) + ROUNDING)
+    wrong = ~known & (gaps > eps + ROUNDING)
     numbers: dict[str, float] = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
     if between.any():
         low, high = float(gaps[between].min()), float(gaps[between].max())
@@ -239,7 +245,7 @@ def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
     model = problem.simulator
     reality = model.with_kernel(real)
     reached, visited = reachable_rows(reality), visited_rows(reality, problem.baseline)
-    wrong = real.distances_to(model.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
+    wrong = wrong_rows(problem, real)
     whose = "guessed" if guessed else "stated"
     said = (
         f"an episode can reach {int(reached.sum()):,} of {reached.size:,} rows, the baseline alone {int(visited.sum()):,}; "

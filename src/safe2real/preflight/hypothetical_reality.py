@@ -9,7 +9,6 @@ that are alike, by exact ties or as copies, are moved together, by their law.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -31,26 +30,12 @@ _FALLBACK_GAP = 0.5  # where the mismatch gap is 0 and implies no distance
 _ROUNDING = 1e-12
 
 
-class Towards(StrEnum):
-    """The distribution that a wrong row is mixed with."""
-
-    ACTION = "action"
-    """The row of another action in the same state: the machine confuses its actions."""
-    NEIGHBOURS = "neighbours"
-    """The uniform distribution over all states that some action leads to from there."""
-    ANYWHERE = "anywhere"
-    """One state drawn at random, of all or of the declared support."""
-    NEAREST = "nearest"
-    """The first of the three, in this order, that can be `gap` away."""
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Guess:
     """A guess of which rows of the simulator are wrong, and by how much."""
 
     rows: int | NDArray[np.bool_] | None = None  # how many, at random; or which [S, A] ([H, S, A]); None: 5 %
     gap: float | None = None  # TV distance; None: the mismatch gap of the settings
-    towards: Towards = Towards.NEAREST
     seed: int = 0
 
 
@@ -145,7 +130,7 @@ def _move(
             continue
         done[unit] = True
         if pooling is None:
-            new, alike = _moved_row(kernel, problem.support, row, gap, guess.towards, rng), [row]
+            new, alike = _moved_row(kernel, problem.support, row, gap, rng), [row]
         else:
             new, alike = _moved_law(pooling, unit, gap, rng), np.flatnonzero(unit_of == unit).tolist()
         if new is not None:
@@ -153,13 +138,12 @@ def _move(
         elif count is None and pooling is None:
             _, state, action = np.unravel_index(row, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
             raise InvalidInput(
-                f"guess: row (state {state}, action {action}) cannot be {gap:g} away from the simulator's towards "
-                f"{guess.towards.value!r}; lower guess.gap, or choose towards = 'anywhere'"
+                f"guess: row (state {state}, action {action}) cannot be {gap:g} away from the simulator's; lower guess.gap"
             )
     if count is not None and len(moved) < count and guess.rows is not None and pooling is None:
         raise InvalidInput(
-            f"guess.rows is {count}, but only {len(moved)} rows can be {gap:g} away from the simulator's towards "
-            f"{guess.towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
+            f"guess.rows is {count}, but only {len(moved)} rows can be {gap:g} away from the simulator's; lower guess.rows "
+            "or guess.gap"
         )
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
     wrong[list(moved)] = True
@@ -182,10 +166,12 @@ def _with_rows(kernel: Kernel, moved: dict[int, Floats], wrong: NDArray[np.bool_
     return Kernel.from_triples(states, actions, onto, shares, **sizes)
 
 
-def _moved_row(
-    kernel: Kernel, support: Kernel | None, row: int, gap: float, towards: Towards, rng: np.random.Generator
-) -> Floats | None:
-    """Return the moved row [S]; None if this direction cannot reach the gap."""
+def _moved_row(kernel: Kernel, support: Kernel | None, row: int, gap: float, rng: np.random.Generator) -> Floats | None:
+    """Return the row [S] mixed with the first distribution that is `gap` away; None if there is none.
+
+    These are the rows of other actions in the same state (the machine confuses its actions), the uniform distribution over
+    all states that some action leads to from there, and one of the least likely states.
+    """
     first = row - row % kernel.num_actions
     own, *siblings = (
         summed(*kernel.row(one), kernel.num_states)
@@ -194,14 +180,10 @@ def _moved_row(
     possible = np.ones(kernel.num_states, dtype=np.bool_)
     if support is not None:
         possible = summed(*support.row(row), kernel.num_states) > 0.0
-    tries: list[Floats] = []
-    if towards in (Towards.ACTION, Towards.NEAREST):
-        tries += [siblings[i] for i in rng.permutation(len(siblings))]
-    if towards in (Towards.NEIGHBOURS, Towards.NEAREST):
-        around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
-        tries += [around / around.sum()] if around.any() else []
-    if towards in (Towards.ANYWHERE, Towards.NEAREST):
-        tries.append(_least_likely(own, possible, rng))
+    tries: list[Floats] = [siblings[i] for i in rng.permutation(len(siblings))]
+    around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
+    tries += [around / around.sum()] if around.any() else []
+    tries.append(_least_likely(own, possible, rng))
     mixed = (_mixed(own, target, gap) for target in tries if not (target > 0.0)[~possible].any())
     return next((one for one in mixed if one is not None), None)
 

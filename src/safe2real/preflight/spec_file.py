@@ -7,7 +7,6 @@ Both forms have the same keys; the JSON document of campaigns is one of them. An
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -40,10 +39,19 @@ from safe2real.model.serialization import (
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, boolean, finite_number, positive_integer, seed_number, shown, whole_numbers
 from safe2real.preflight.array_files import ArrayFiles
-from safe2real.preflight.hypothetical_reality import Guess, Towards
-from safe2real.problem.document import METHOD, OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
+from safe2real.preflight.hypothetical_reality import Guess
+from safe2real.problem.document import (
+    METHOD,
+    OPTIONAL,
+    REQUIRED,
+    check_no_method,
+    check_size,
+    kernel_from_json,
+    model_of,
+    problem_of,
+)
 from safe2real.problem.problem import Problem
-from safe2real.problem.ties import Ties, ties_from_json
+from safe2real.problem.ties import ties_from_json
 from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem, SystemDescription, from_gymnasium
 from safe2real.systems.finite_env import check_spaces
@@ -117,19 +125,6 @@ class SpecFile:
         """
         return to_text(document_of(self.problem, self.method))
 
-    def to_toml(self) -> str:
-        """Return problem and method as one TOML document.
-
-        Returns:
-            TOML, with the same content as `to_text`.
-        """
-        document = document_of(self.problem, self.method)
-        tables = [key for key, value in document.items() if isinstance(value, dict) and not _is_array(value)]
-        lines = [f"{key} = {_in_toml(value)}" for key, value in document.items() if key not in tables]
-        for key in tables:  # a key belongs to the table above it
-            lines += ["", f"[{key}]", *(f"{_toml_key(name)} = {_in_toml(value)}" for name, value in document[key].items())]
-        return "\n".join(lines) + "\n"
-
 
 def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, files_anywhere: bool = False) -> SpecFile:
     """Read SPEC.toml or SPEC.json, with every file it names.
@@ -162,27 +157,23 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         files = ArrayFiles(file.parent, files_anywhere)
         given = _filled(given, files)
         horizon = positive_integer("horizon", given["horizon"])
-        ties = ties_from_json(given["ties"]) if "ties" in given else None
         names = {key: given[key] for key in _NAMES if key in given}
-        states = _states_of(given, horizon, ties, names)
-        plain = _of_arrays(given, names) if states.system is None else _of_environment(given, states.system)
-        kernel = states.kernel
+        states = _states_of(given, horizon, names)
+        check_size(horizon, states.kernel)
+        if states.system is None:
+            model = _model_of_arrays(given, names, states.kernel)
+            parts = {key: given[key] for key in ("known", "within", "copies", "estimated", "ties") if key in given}
+        else:
+            model, parts = states.system.model, _parts_of_environment(given, states.system)
         if "support" in given:
-            plain["support"] = kernel if given["support"] == _SIMULATOR else states.rows(given["support"], "support")
-        tied = ties if states.system is None else states.system.ties
-        plain |= {} if tied is None else {"ties": tied}
-        check_size(horizon, kernel)
-        model = CMDP.of(kernel, horizon, plain["start"], counts_end=plain.get("counts_end", False))
-        plain["baseline"] = _baseline(given["baseline"], model, states, files)
+            parts["support"] = states.kernel if given["support"] == _SIMULATOR else states.rows(given["support"], "support")
+        parts["baseline"] = _baseline(given["baseline"], model, states, files)
         settings = given["settings"]
-        if isinstance(
-            settings, dict
-        ):  # a file is written by people: where it lists no refinements, those of today are meant
+        if isinstance(settings, dict):  # a file is written by people: without a list, the refinements of today are meant
             settings = {"refinements": DEFAULT, **settings}
-        problem = Problem.from_document({"horizon": horizon, **plain, "settings": settings})
         return SpecFile(
             path=file,
-            problem=problem,
+            problem=problem_of(model, {**parts, "settings": settings}),
             method=method_in({"settings": _with_rewards(settings, states)}),
             system=states.system,
             reality=_reality(given["real"], states) if "real" in given else None,
@@ -219,24 +210,6 @@ def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
         }
         for (state, cost, ended), index in ways
     ]
-
-
-def _is_array(value: dict[str, Any]) -> bool:
-    """Whether a JSON object is a packed array."""
-    return "dtype" in value
-
-
-def _in_toml(value: Any) -> str:
-    """A JSON value as TOML; texts are written alike, and tables inline."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_toml_key(key)} = {_in_toml(one)}' for key, one in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_in_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _toml_key(key: str) -> str:
-    return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else json.dumps(key, ensure_ascii=False)
 
 
 # The file
@@ -357,7 +330,7 @@ def _per_pair(array: NDArray[Any], kernel: Kernel) -> NDArray[Any]:
     return np.repeat(array[:, None], kernel.num_actions, axis=1) if array.shape == (kernel.num_states,) else array
 
 
-def _states_of(given: dict[str, Any], horizon: int, ties: Ties | None, names: dict[str, Any]) -> _States:
+def _states_of(given: dict[str, Any], horizon: int, names: dict[str, Any]) -> _States:
     value = given["simulator"]
     if not isinstance(value, dict) or "gymnasium" not in value:
         kernel = kernel_from_json(value, "simulator")
@@ -366,6 +339,7 @@ def _states_of(given: dict[str, Any], horizon: int, ties: Ties | None, names: di
     value = check_keys(value, "simulator", required=("gymnasium",), optional=optional)
     env = make_environment(value, "simulator")
     num_states = int(env.observation_space.n)
+    ties = ties_from_json(given["ties"]) if "ties" in given else None
     with within("simulator"):
         description = SystemDescription(
             cost=_cost(value, num_states),
@@ -444,20 +418,15 @@ def make_environment(given: dict[str, Any], name: str) -> Any:
 # The problem
 
 
-def _of_arrays(given: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    kernel = kernel_from_json(given["simulator"], "simulator")
-    plain: dict[str, Any] = {key: given[key] for key in ("known", "within", "copies", "estimated") if key in given}
-    plain |= {"simulator": kernel, "start": numbers_from_json(given.get("start", 0), "start")}
-    if "constraints" in given:
-        if not isinstance(given["constraints"], list):
-            raise InvalidInput(f"constraints is {shown(given['constraints'])}; write each one as [[constraints]]")
-        plain["constraints"] = [_constraint(one, f"constraints[{k}]", kernel) for k, one in enumerate(given["constraints"])]
+def _model_of_arrays(given: dict[str, Any], names: dict[str, Any], kernel: Kernel) -> CMDP:
+    listed = given.get("constraints", [])
+    if not isinstance(listed, list):
+        raise InvalidInput(f"constraints is {shown(listed)}; write each one as [[constraints]]")
+    constraints = [_constraint(one, f"constraints[{k}]", kernel) for k, one in enumerate(listed)]
     if names and "legend" in given:
         raise InvalidInput(f"the specification has `legend` beside {' and '.join(names)}, which say the same; keep one")
-    plain["legend"] = Legend.of(*map(names.get, _NAMES)) if names else given.get("legend", {})
-    if "counts_end" in given:
-        plain["counts_end"] = boolean("counts_end", given["counts_end"])
-    return plain
+    legend = Legend.of(*map(names.get, _NAMES)) if names else given.get("legend", {})
+    return model_of({**given, "simulator": kernel, "constraints": constraints, "legend": legend})
 
 
 def _constraint(value: Any, name: str, kernel: Kernel) -> Any:
@@ -474,28 +443,16 @@ def _constraint(value: Any, name: str, kernel: Kernel) -> Any:
     return given | {key: _per_pair(array, kernel) for key, array in arrays.items()}
 
 
-def _of_environment(given: dict[str, Any], system: FiniteSystem) -> dict[str, Any]:
+def _parts_of_environment(given: dict[str, Any], system: FiniteSystem) -> dict[str, Any]:
     for key in _OWN_NUMBERING:
         if key in given:
             raise InvalidInput(
                 f"the specification has `{key}` beside simulator.gymnasium, which makes its own numbering of states; leave "
                 "it out: cost and limit stand in [simulator], and rows after the end of an episode are known"
             )
-    model = system.model
-    constraints = zip(model.names, model.utilities, model.thresholds.tolist(), model.costs, strict=True)
-    plain: dict[str, Any] = {
-        "simulator": model.kernel,
-        "start": model.start,
-        "constraints": [
-            {"name": name, "utility": utility[0], "threshold": threshold, "is_cost": is_cost}
-            for name, utility, threshold, is_cost in constraints
-        ],
-        "known": system.known,
-        "legend": model.legend,
-    }
-    if boolean("simulator.pool_copies", given["simulator"].get("pool_copies", False)):
-        plain["copies"] = system.copies
-    return plain | ({"counts_end": True} if model.counts_end else {})
+    pooled = boolean("simulator.pool_copies", given["simulator"].get("pool_copies", False))
+    tied = {} if system.ties is None else {"ties": system.ties}
+    return {"known": system.known, **({"copies": system.copies} if pooled else {}), **tied}
 
 
 def _baseline(value: Any, model: CMDP, states: _States, files: ArrayFiles) -> Any:
@@ -573,19 +530,16 @@ def _reality(value: Any, states: _States) -> Kernel:
 
 
 def _guess(value: Any, states: _States) -> Guess:
-    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "towards", "seed"))
+    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "seed"))
     listed = [key for key in ("rows", "pairs", "states") if key in given]
     if len(listed) > 1:
         raise InvalidInput(f"guess has {' and '.join(listed)}; keep one of them")
-    towards = given.get("towards", Towards.NEAREST.value)
-    if towards not in list(Towards):
-        raise InvalidInput(f"guess.towards is {shown(towards)}; give one of {', '.join(Towards)}")
     rows = given.get("rows")
     if "states" in given or "pairs" in given:
         rows = _marked(given, states)
     elif rows is not None and not (isinstance(rows, int) and not isinstance(rows, bool)):
         rows = numbers_from_json(rows, "guess.rows")
-    return Guess(rows=rows, gap=given.get("gap"), towards=Towards(towards), seed=seed_number("seed", given.get("seed", 0)))
+    return Guess(rows=rows, gap=given.get("gap"), seed=seed_number("seed", given.get("seed", 0)))
 
 
 def _marked(given: dict[str, Any], states: _States) -> NDArray[np.bool_]:

@@ -113,6 +113,11 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     check_no_method(document)
     given = check_keys(document, "the specification", required=REQUIRED, optional=OPTIONAL)
     check_unpacked(given, "the specification")
+    return problem_of(model_of(given), given, extensions)
+
+
+def model_of(given: dict[str, Any]) -> CMDP:
+    """Read horizon, simulator, start, constraints and names of a document whose keys are checked."""
     listed = given.get("constraints", [])
     if not isinstance(listed, list):
         raise InvalidInput(
@@ -126,7 +131,11 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     counts_end = boolean("counts_end", given.get("counts_end", False))
     model = CMDP.of(kernel, horizon, start, constraints, counts_end=counts_end)
     written = tuple(_is_cost(value, f"constraints[{k}]") for k, value in enumerate(listed))
-    model = replace(model, costs=written).with_legend(legend_from_json(given.get("legend", {})))
+    return replace(model, costs=written).with_legend(legend_from_json(given.get("legend", {})))
+
+
+def problem_of(model: CMDP, given: dict[str, Any], extensions: Extensions = ()) -> Problem:
+    """Read baseline, settings and what is assumed besides, of a document whose keys are checked."""
     known = given.get("known")
     return Problem(
         simulator=model,

@@ -22,11 +22,12 @@ from enum import StrEnum
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from safe2real.campaign.documents import status_document
 from safe2real.campaign.events import now
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.constraint_text import count
 from safe2real.model.validation import finite_number
-from safe2real.service.campaign_pool import Service, status_with
+from safe2real.service.campaign_pool import Service
 from safe2real.standing import DoubtCode, Standing
 
 _LOOK = 2.0  # seconds between two looks at all campaigns
@@ -143,7 +144,7 @@ class Watchman:
         with _going_on(name):  # one that cannot be read must not hide the others; its page says why
             hosted = await self._service.hosted(name)
             document = await hosted.reader.do(
-                lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
+                lambda campaign: status_document(campaign, forecast=False), patience=self._service.limits.answering
             )
             found = alerts_in(name, document, self._terms.silent_after, now())
             alerts: dict[_Key, Alert] = {(one.campaign, one.cause, one.subject): one for one in found}

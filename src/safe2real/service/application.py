@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from safe2real.campaign.campaign import Campaign
@@ -23,6 +23,7 @@ from safe2real.campaign.documents import label_of
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.methods.document import problem_and_method
 from safe2real.model.serialization import finite_or_none, to_text
+from safe2real.report.page import render
 from safe2real.service import event_stream, read_endpoints, record_endpoints, request, worker_endpoints
 from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.campaign_pool import Service
@@ -32,7 +33,7 @@ from safe2real.service.request import ANY_ROLE, API, OPERATORS, READERS, Body, I
 from safe2real.service.storage import campaign_name
 from safe2real.version import __version__
 
-_PAGE = Path(__file__).with_name("page")
+_HERE = Path(__file__).parent
 _LARGE = 4096  # bytes from which an answer is compressed
 _BRIEFLY = ("standing", "halted", "stopped", "next_reason", "rounds", "told", "samples", "tolerance", "events")
 _Page = Callable[[Request], Awaitable[Response]]
@@ -65,10 +66,10 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
         app.include_router(router)
     app.add_route(f"{API}/health", health)
     app.add_route(f"{API}/ready", ready)
-    if _PAGE.is_dir():  # files without secrets; whatever they show they ask for with a token
-        app.add_route("/", _page("index.html"))
-        app.add_route("/campaigns/{name}", _page("campaign.html"))
-        app.mount("/page", StaticFiles(directory=_PAGE))
+    # Files without secrets: whatever the pages show they ask for with a token.
+    app.add_route("/", _page("index.html.jinja", title="Campaigns", root="./", script="overview.js"))
+    app.add_route("/campaigns/{name}", _page("campaign.html.jinja", title="Campaign", root="../", script="campaign.js"))
+    app.mount("/page", StaticFiles(directory=_HERE / "page"))
     app.add_exception_handler(Safe2RealError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_there)
@@ -78,9 +79,11 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
     return app
 
 
-def _page(file: str) -> _Page:
+def _page(template: str, **texts: str) -> _Page:
+    content = render(template, folder=_HERE / "templates", **texts)
+
     async def answer(_: Request) -> Response:
-        return FileResponse(_PAGE / file, headers={"Cache-Control": "no-cache"})
+        return HTMLResponse(content, headers={"Cache-Control": "no-cache"})
 
     return answer
 

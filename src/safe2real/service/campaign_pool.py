@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import certificate_document, status_document
+from safe2real.campaign.documents import status_document
 from safe2real.campaign.events import BEFORE_THE_FIRST
 from safe2real.campaign.history import DeploymentHistory, Entry
 from safe2real.campaign.journal.url import shown_place
@@ -242,18 +242,8 @@ def _head(campaign: Campaign) -> Head:
 
 
 def _status(campaign: Campaign) -> tuple[Head, str]:
-    document = status_with(campaign, forecast=False)
+    document = status_document(campaign, forecast=False)
     return (document["events"], document["head"]), json.dumps(document, allow_nan=False)
-
-
-def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
-    """The status, and the certificate of whatever is handed out now, with all it rests on as codes and texts."""
-    document = status_document(campaign.status(forecast=forecast), campaign)
-    document["campaign"] = document.pop("name")
-    problem, model = campaign.problem, campaign.problem.simulator
-    about = {"delta": problem.settings.delta, "method": campaign.method.name}
-    about |= {"format": campaign.format, "horizon": model.steps, "states": model.num_states, "actions": model.num_actions}
-    return {**document, **about, "assurance": certificate_document(campaign.assurance())}
 
 
 class Service:

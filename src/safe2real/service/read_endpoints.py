@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import label_of, map_document, plan_document, proposal_document
+from safe2real.campaign.documents import label_of, map_document, plan_document, proposal_document, status_document
 from safe2real.campaign.history import OUTCOMES, Entry
 from safe2real.errors import InvalidInput
-from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.methods.base import Reason
 from safe2real.methods.document import document_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import array_from_json, finite_or_none
 from safe2real.service import request
-from safe2real.service.campaign_pool import status_with
 from safe2real.service.request import OF_A_CAMPAIGN, READERS, Array, Body, InCampaign
 
 _LARGEST = 2**53
 Forecast = Annotated[bool, Query(description="Rehearse the rest of the campaign, which may take long.")]
-VerdictName = Literal["open", "wrong", "cleared", "known", "contradicted"]
-Order = Literal["number", "visits", "distance", "lower", "upper", "visits_needed"]
 reading = request.router(READERS, OF_A_CAMPAIGN)
 
 _STATUS = {"standing": "certified", "rounds": 17, "told": 16, "uncertainty": 0.4, "tolerance": 0.3, "held": []}
@@ -34,7 +30,11 @@ _PLAN = {"certified": True, "value": 1.2, "bound": 1.9, "suboptimality": 0.7}
 _PROPOSAL = {"round": 18, "reason": "MIXTURE", "exploration_weight": 0.25, "uncertainty": 0.4, "coin": 0.3}
 _FLOORS = {"floors": {"upright": 1.6}, "certified": True, "standing": "certified", "statement": "..."}
 _PROBLEM: dict[str, Any] = {"horizon": 4, "simulator": {}, "baseline": {}, "settings": {}}
-_MAP = {"certified": True, "counts": {"open": 6}, "shape": [3, 2], "total": 6, "offset": 0, "rows": []}
+_MAP = {
+    "certified": True,
+    "visits": [[4, 0], [7, 2], [0, 0]],
+    "verdict": [["OPEN", "OPEN"], ["WRONG", "OPEN"], ["OPEN", "OPEN"]],
+}
 _DEPLOYMENTS = {"total": 1, "offset": 0, "deployments": [{"id": "1f0c2a9b-17-8e4d21", "outcome": "out"}]}
 _COURSE = {"total": 1, "number": [1], "constraints": [{"name": "falls", "proved": [1.7], "observed": [1.0]}]}
 
@@ -42,7 +42,7 @@ _COURSE = {"total": 1, "number": [1], "constraints": [{"name": "falls", "proved"
 @reading.get("/status", responses=request.answers(_STATUS))
 async def status(call: InCampaign, forecast: Forecast = False) -> Response:
     """Where the campaign stands, what is out, and what all of it rests on."""
-    return await call.read(partial(status_with, forecast=forecast), is_long=forecast)
+    return await call.read(partial(status_document, forecast=forecast), is_long=forecast)
 
 
 class Plan(Body):
@@ -77,74 +77,10 @@ async def problem(call: InCampaign) -> Response:
     return await call.read(lambda campaign: document_of(campaign.problem, campaign.method))
 
 
-class MapQuery(BaseModel):
-    """Which rows of the map, in which order, and how they are written."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    form: Literal["rows", "arrays"] = Field(default="rows", description="A page of rows, or all as arrays.")
-    verdict: VerdictName | None = None
-    state: int | None = Field(default=None, ge=0)
-    action: int | None = Field(default=None, ge=0)
-    least_visits: int = Field(default=0, ge=0, le=_LARGEST)
-    order: Order = "number"
-    descending: bool = True
-    offset: int = Field(default=0, ge=0, le=_LARGEST, description="How many rows are passed over.")
-    limit: int = Field(default=200, ge=1, le=10_000, description="Rows of one answer.")
-
-
 @reading.get("/map", responses=request.answers(_MAP))
-async def mismatch_map(call: InCampaign, query: Annotated[MapQuery, Query()]) -> Response:
-    """How far every row of the simulator is from reality, and what is known: the rows that pass the filters."""
-    return await call.read(partial(_mapped, query=query))
-
-
-def _mapped(campaign: Campaign, *, query: MapQuery) -> dict[str, Any]:
-    found = campaign.mismatch_map()
-    if query.form == "arrays":
-        return {**map_document(found), "intervals_certified": found.certified}
-    keep = found.visits >= query.least_visits
-    if query.verdict is not None:
-        keep &= found.verdict == Verdict[query.verdict.upper()]
-    for key, number, axis in (("state", query.state, -2), ("action", query.action, -1)):
-        if number is not None:
-            keep &= _only(key, number, found.visits.shape[axis], axis)
-    chosen = np.flatnonzero(keep)
-    if query.order != "number":
-        column = np.nan_to_num(getattr(found, query.order).reshape(-1)[chosen].astype(np.float64), nan=-1.0)
-        chosen = chosen[np.argsort(-column if query.descending else column, kind="stable")]
-    return {
-        "certified": found.certified and not found.count(Verdict.CONTRADICTED),
-        "counts": {one.name.lower(): found.count(one) for one in Verdict},
-        "shape": list(found.visits.shape),
-        "total": len(chosen),
-        "offset": query.offset,
-        "rows": [_row(found, int(place)) for place in chosen[query.offset : query.offset + query.limit]],
-    }
-
-
-def _only(key: str, number: int, size: int, axis: int) -> Any:
-    """Which rows are of this state or action, to be broadcast over the others."""
-    if number >= size:
-        raise InvalidInput(f"{key} is {number}; give a whole number from 0 to {size - 1}")
-    chosen = np.arange(size) == number
-    return chosen[:, None] if axis == -2 else chosen
-
-
-def _row(found: MismatchMap, place: int) -> dict[str, Any]:
-    index = tuple(int(part) for part in np.unravel_index(place, found.visits.shape))
-    return {
-        **({"step": index[0]} if len(index) == 3 else {}),
-        "state": index[-2],
-        "action": index[-1],
-        "name": found.row_name(index),
-        "visits": int(found.visits[index]),
-        "distance": finite_or_none(found.distance[index]),
-        "lower": float(found.lower[index]),
-        "upper": float(found.upper[index]),
-        "verdict": Verdict(int(found.verdict[index])).name.lower(),
-        "visits_needed": finite_or_none(found.visits_needed[index]),
-    }
+async def mismatch_map(call: InCampaign) -> Response:
+    """How far every row of the simulator is from reality, and what is known: arrays over states and actions."""
+    return await call.read(lambda campaign: map_document(campaign.mismatch_map()))
 
 
 @reading.get("/deployments", responses=request.answers(_DEPLOYMENTS))

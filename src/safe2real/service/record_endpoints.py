@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import ledger_document, receipt_document
+from safe2real.campaign.documents import declared_document, imported_document, ledger_document, receipt_document
 from safe2real.campaign.events import now
 from safe2real.campaign.import_log import Overlap
 from safe2real.campaign.journal.url import shown_place
@@ -28,7 +28,7 @@ from safe2real.model.serialization import array_from_json, check_unpacked, from_
 from safe2real.model.validation import human, shown, text_limit
 from safe2real.report.export import export_csv, export_json
 from safe2real.service import request
-from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, NotFound, WrongType, hidden
+from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, WrongType, hidden
 from safe2real.service.request import OF_A_CAMPAIGN, OPERATORS, READERS, Array, Body, InCampaign, Name, Reason
 
 _IN_MEMORY = 8 << 20  # bytes of a log
@@ -55,9 +55,7 @@ async def declare(call: InCampaign, body: Declare) -> Response:
     def declared(campaign: Campaign) -> Any:
         given = body.rewards
         rewards = given and {name: array_from_json(value, f"rewards.{name[:40]}") for name, value in given.items()}
-        receipt = campaign.declare(rewards, drop=body.drop)
-        names = [one.name for one in campaign.status(forecast=False).rewards]
-        return {"sequence": receipt.sequence, "new": receipt.new, "rewards": names}
+        return declared_document(campaign, campaign.declare(rewards, drop=body.drop))
 
     return await call.record(declared)
 
@@ -191,7 +189,7 @@ def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
         receipt = campaign.import_log(
             head.source, policy, log.episodes(), partial=head.partial, overlap=Overlap(head.overlap)
         )
-    return {"source": head.source, "episodes": log.count, "skipped": receipt.skipped, **receipt_document(receipt)}
+    return imported_document(head.source, log.count, receipt)
 
 
 # Checks and copies
@@ -255,18 +253,9 @@ async def verify(call: InCampaign, body: Verify = _VERIFY) -> Response:
 
 @checking.get("/verify", responses=request.answers(_JOB))
 async def last_verification(call: InCampaign) -> Response:
-    """The last check of this server: how far it is, and what it found."""
+    """The last check of this server: how far it is, and what it found. Another `job` than yours: one began since."""
     found = call.hosted.verification
     return JSONResponse({"job": None, "state": "none"} if found is None else found.document)
-
-
-@checking.get("/verify/{id}", responses=request.answers(_JOB))
-async def verification(call: InCampaign, id: str) -> Response:
-    """One check, if it is the last of this server."""
-    found = call.hosted.verification
-    if found is None or found.document["job"] != id:
-        raise NotFound("there is no such check on this server, or another one began since; POST to begin one")
-    return JSONResponse(found.document)
 
 
 Form = Annotated[Literal["json", "csv"], Query(alias="format", description="One document, or three tables in a zip.")]

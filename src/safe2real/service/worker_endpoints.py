@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from pydantic import Field
 from starlette.responses import Response
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import deployment_document, receipt_document
+from safe2real.campaign.documents import asked_document, receipt_document
 from safe2real.errors import InvalidInput
 from safe2real.model.constraint_text import count
-from safe2real.model.serialization import mixture_to_json, policy_to_json
 from safe2real.model.validation import shown
 from safe2real.service import request
 from safe2real.service.problem_documents import Forbidden
@@ -67,23 +65,9 @@ async def ask(call: InCampaign, body: Ask = _ASK) -> Response:
             f"all other workers wait meanwhile: ask for n <= {_AT_ONCE}, and ask again when these are told or abandoned"
         )
 
-    def asked(campaign: Campaign) -> Any:
-        deployments = campaign.ask_batch(body.n, worker=worker)
-        documents = []
-        for one in deployments:
-            document = deployment_document(one, policy=not body.packed)
-            if body.packed and not body.mixture:
-                document["policy"] = policy_to_json(one.policy)
-            if body.mixture:
-                document["mixture"] = mixture_to_json(one.mixture, plain=not body.packed)
-            documents.append(document)
-        return {
-            "certified": all(one.certificate.certified for one in deployments),
-            "deployments": documents,
-            "withdrawn": [asdict(one) for one in deployments[0].withdrawn],
-        }
-
-    return await call.record(asked)
+    return await call.record(
+        lambda campaign: asked_document(campaign.ask_batch(body.n, worker=worker), mixture=body.mixture, packed=body.packed)
+    )
 
 
 class _Act(Body):

@@ -6,10 +6,9 @@ actions, and the ties: rows of one noise class share one law over w, whatever th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -24,10 +23,6 @@ from safe2real.systems.finite import FiniteSystem, SystemDescription, build_syst
 from safe2real.systems.finite_env import ListedTranslation, key_of, listed_names
 from safe2real.systems.outcomes import Outcomes
 from safe2real.systems.rollout import Runnable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 NOISE = "noise"
 """Where an environment's `info` says which noise was drawn."""
@@ -106,17 +101,6 @@ class Dynamics(Runnable):
     def model(self) -> CMDP:
         """That of its system."""
         return self.system.model
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the system; see `FiniteSystem.plot`.
-
-        Args:
-            path: where to keep the picture, e.g. "system.png"; nowhere if None.
-
-        Returns:
-            A matplotlib figure; no display is needed.
-        """
-        return self.system.plot(path)
 
     def state_of(self, state: Any) -> int:
         """Return the number of a state.

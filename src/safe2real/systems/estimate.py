@@ -11,12 +11,11 @@ environment in episodes, `estimate_from_log` counts logged episodes. The last tw
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 import gymnasium
 import numpy as np
@@ -51,9 +50,6 @@ from safe2real.systems.measure import radii_after
 from safe2real.systems.outcomes import ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.rollout import Runnable
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Behaviour = Callable[[int, int, np.random.Generator], int]
 """(step, state, rng) -> action"""
 Unvisited = Literal["uniform", "stay"]
@@ -63,7 +59,6 @@ _MOST_WRITTEN_OUT = 20_000_000  # transitions of unvisited rows
 _COST_LEVELS = 16  # different costs on arrival that a finite system can have; more are refused when it is built
 
 
-@runtime_checkable
 class Generative(Protocol):
     """A simulator that can be started anywhere: `Discretised` is one."""
 
@@ -283,17 +278,6 @@ class EstimatedModel(RowAccuracy, Runnable):
     def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
         return Trajectory.of(self.model, *_path_of(self.system, self.costing, place, episode), partial=partial)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the estimated system; see `FiniteSystem.plot`.
-
-        Args:
-            path: where to keep the picture, e.g. "system.png"; nowhere if None.
-
-        Returns:
-            A matplotlib figure; no display is needed.
-        """
-        return self.system.plot(path)
-
     def describe(self) -> str:
         """Say what was estimated from what data, how accurate it is, and what that means for a run.
 
@@ -364,13 +348,13 @@ def _knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) ->
 
 def _refuse_short(log: EpisodeLog, horizon: int) -> None:
     """Refuse episodes that stop before the horizon without an end."""
-    short = log.too_short(horizon)
+    short = {i: one.length for i, one in enumerate(log.episodes) if one.length < horizon and not one.terminated}
     if short:
-        lengths = [log.episodes[i].length for i in short]
+        first, length = next(iter(short.items()))
         raise InvalidInput(
             f"{len(short)} of {len(log.episodes)} episodes stop before the horizon of {horizon} although they did not "
-            f"terminate, the first of them episode {short[0]} after {lengths[0]} steps; choose a horizon of at most "
-            f"{min(lengths)}, or partial=True to use what there is of them"
+            f"terminate, the first of them episode {first} after {length} steps; choose a horizon of at most "
+            f"{min(short.values())}, or partial=True to use what there is of them"
         )
 
 
@@ -438,9 +422,9 @@ def estimate_by_sampling(
     legend = task.legend_of(simulator, simulator.num_states, simulator.num_actions)
     if task.description.start is None and not isinstance(simulator, gymnasium.Env):
         raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
-    resets = _RESETS if task.description.start is None else 0
+    check_function("simulator.sample", simulator.sample, "state, action, rng")
     with progress_bar("rows sampled", progress) as report:
-        seen = _sample_rows(simulator, wanted, seed, task.costing, resets=resets, report=report)
+        seen = _sample_rows(simulator, task, wanted, seed=seed, report=report)
     source = f"{name_of(simulator)} started anywhere, {wanted} in every row"
     return task.estimated(seen, source, legend, seen_as=simulator if isinstance(simulator, Discretised) else None)
 
@@ -607,29 +591,21 @@ class _Task:
         )
 
 
-def _sample_rows(
-    source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None
-) -> OutcomeCounts:
-    """Draw `count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
-
-    Where episodes begin is seen from so many `resets` of it.
-    """
-    check_function("source.sample", source.sample, "state, action, rng")
-    num_states = positive_integer("source.num_states", source.num_states)
-    seen = OutcomeCounts(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
+def _sample_rows(simulator: Any, task: _Task, count: int, *, seed: int, report: Report | None) -> OutcomeCounts:
+    """Draw `count` samples of every row, those of (s, a) from a generator made of (seed, s, a); then see where it resets."""
+    given, seen = task.costing.function, OutcomeCounts(simulator.num_states, simulator.num_actions, task.costing.levels)
     for s in range(seen.num_states):
         for a in range(seen.num_actions):
             rng = np.random.default_rng((seed, s, a))
             for _ in range(count):
-                after, reward, terminated = _sampled(f"sample({s}, {a})", source.sample(s, a, rng), seen.num_states)
-                given = costing.function
+                after, reward, terminated = _sampled(f"sample({s}, {a})", simulator.sample(s, a, rng), seen.num_states)
                 paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, reward, terminated)
                 seen.add((s, a, after, paid, terminated), reward)
             if report is not None:
                 report(s * seen.num_actions + a + 1, seen.num_states * seen.num_actions)
     rng = np.random.default_rng(seed)
-    for i in range(resets):
-        seen.starts[_observed(f"reset {i}", source.reset(seed=int(rng.integers(2**31)))[0], source)] += 1
+    for i in range(_RESETS if task.description.start is None else 0):
+        seen.starts[_observed(f"reset {i}", simulator.reset(seed=int(rng.integers(2**31)))[0], simulator)] += 1
     return seen
 
 
@@ -661,12 +637,12 @@ def _run_episodes(
     *,
     policy: MarkovPolicy | Behaviour | None,
     seed: int,
-    report: Report | None = None,
+    report: Report | None,
 ) -> EpisodeLog:
     """Run episodes of `env` of at most the task's steps, with uniformly random actions unless there is a `policy`."""
     horizon, wants_costs, partial = task.horizon, task.costing.logged, task.counting.partial
     num_states, num_actions = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
-    first_action = int(getattr(env.action_space, "start", 0))
+    first_action = first_of(env.action_space)
     rng, used = np.random.default_rng(seed), set[int]()
     resets = (int(rng.integers(2**31)) for _ in repeat(None))
     act = _behaviour(policy, horizon, num_states, num_actions)
@@ -723,7 +699,7 @@ def _observed(place: str, observation: Any, env: gymnasium.Env[Any, Any]) -> int
     space: Any = env.observation_space
     number = observation.item() if isinstance(observation, np.ndarray) and observation.ndim == 0 else observation
     if isinstance(number, (int, np.integer)):
-        number = int(number) - int(getattr(space, "start", 0))
+        number = int(number) - first_of(space)
     return _within(f"{place}: the observation, counted from 0,", number, int(space.n))
 
 

@@ -17,10 +17,9 @@ collected and nothing is done. Costs of a state AND an action are paid in the st
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -45,10 +44,6 @@ from safe2real.systems import outcomes as rows
 from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spaces, first_of, legend_of_env, name_of
 from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes, TransitionTable
 from safe2real.systems.rollout import Runnable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 LOGGED = "logged"
 """As a cost: the costs of the data that a system is estimated from."""
@@ -306,24 +301,6 @@ class FiniteSystem(Runnable):
     def translation(self) -> FiniteTranslation:
         """Between the environment's observations and actions and the model's numbers, for agents."""
         return FiniteTranslation(self)
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The system: its states where they lie, with start, costs and ends; without positions, which leads to which.
-
-        Args:
-            path: where to keep it, e.g. "system.png"; nowhere if None.
-
-        Returns:
-            A matplotlib figure; no display is needed.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            InvalidInput: the path cannot be written.
-        """
-        from safe2real.plots.style import kept
-        from safe2real.plots.system import draw_system
-
-        return kept(draw_system(self.model), path)
 
     def _check_start(self, env: gymnasium.Env[Any, Any]) -> None:
         given = getattr(env.unwrapped, "initial_state_distrib", None)

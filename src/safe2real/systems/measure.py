@@ -62,6 +62,8 @@ def estimate_mismatch_gap(
 ) -> SeparationEstimate:
     """Estimate the mismatch gap: Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on sigma_s).
 
+    Lines 1 to 3, the episodes, come first: on the real system, or by `collect` on a known one.
+
     Args:
         counts: of the episodes.
         delta: probability that a bound on some row's distance is wrong.
@@ -79,14 +81,15 @@ def estimate_mismatch_gap(
     simulator = counts.simulator
     system = System(simulator.num_states, simulator.num_actions, counts.horizon)
     visits = counts.visits
-    widths = radii_after(rule, counts.tally.visits, counts.tally.length, system, delta).reshape(visits.shape)
-    distances = counts.distances().reshape(visits.shape)
-    lower = np.maximum(distances - widths, 0.0)
+    widths = radii_after(rule, counts.tally.visits, counts.tally.length, system, delta).reshape(visits.shape)  # rho
+    distances = counts.distances().reshape(visits.shape)  # of P-hat from the simulator
+    lower = np.maximum(distances - widths, 0.0)  # Line 4: L
     upper = np.minimum(distances + widths, 1.0)
     often = visits >= positive_integer("min_visits", min_visits)
-    detected = often & (lower > 0.0)
+    detected = often & (lower > 0.0)  # Line 4: C
+    gap = min(1.0, float(lower[detected].min())) if detected.any() else 0.0  # Lines 5 to 8
     return SeparationEstimate(
-        gap=min(1.0, float(lower[detected].min())) if detected.any() else 0.0,
+        gap=gap,
         detected=detected,
         undecided=~detected & (upper > resolution),
         lower_bounds=lower,

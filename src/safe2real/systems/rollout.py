@@ -8,12 +8,13 @@ once (`evidence.mean_bounds`): look as often as you like. They are about the env
 from __future__ import annotations
 
 import math
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import repeat, zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,9 @@ from safe2real.model.validation import ROUNDING, Floats, frozen, positive_intege
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.systems.measure import spans
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Agreement(StrEnum):
@@ -206,7 +210,7 @@ def _observed_constraints(
 
 
 class Runnable:
-    """What every system offers for running a plan: an agent in the environment's words, and rollouts with intervals."""
+    """What every system offers: a picture, an agent in the environment's words, and rollouts of plans with intervals."""
 
     __slots__ = ()
 
@@ -214,6 +218,24 @@ class Runnable:
     @abstractmethod
     def translation(self) -> Translation:
         """Between the environment's observations and actions and the model's numbers."""
+
+    def plot(self: Any, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The system: its states where they lie, with start, costs and ends; without positions, which leads to which.
+
+        Args:
+            path: where to keep it, e.g. "system.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written.
+        """
+        from safe2real.plots.style import kept
+        from safe2real.plots.system import draw_system
+
+        return kept(draw_system(self.model), path)
 
     def agent(self: Any, policy: Any, *, seed: int = 0) -> Agent:
         """What acts by a policy, or by that of a plan, in the environment's own observations and actions.
