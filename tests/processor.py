@@ -24,10 +24,10 @@ def fuses() -> bool:
 
 
 def unlike(shown: str, stated: str, *, within: float = 0.1, counts: int = 3) -> list[tuple[str, str]]:
-    """Return what two texts of one run do not share: the words exactly, numbers within a share, or whole ones within `counts`.
+    """Return where two texts of one run differ: in a word, or in a number by more than a share or, if whole, by `counts`.
 
-    On another processor the last bit of a sum may decide between two policies that are worth the same; episodes are others
-    from then on. What a run prints is compared to a tenth; that a page quotes the file of its measurement is compared exactly.
+    On another processor the last bit of a sum may decide between two policies that are worth the same; later episodes
+    differ. What a run prints is compared to a tenth; that a page quotes the file of its measurement is compared exactly.
     """
     pairs = zip_longest(_NUMBER.sub("#", shown).splitlines(), _NUMBER.sub("#", stated).splitlines(), fillvalue="")
     words = [(" ".join(one.split()), " ".join(other.split())) for one, other in pairs]

@@ -128,8 +128,8 @@ class SQLiteFile:
                 )
             self._leave_the_log(shared)
             raise StorageFailure(
-                f"the index {begun}recorded. What was acknowledged before is in the log {log_of(self.path).name}, which must "
-                "stay in its place: end all processes that use it, then open it and repeat the call"
+                f"the index {begun}recorded. What was acknowledged before is in the log {log_of(self.path).name}, which "
+                "must stay in its place: end all processes that use it, then open it and repeat the call"
             )
 
     def _leave_the_log(self, shared: _Opened) -> None:
@@ -199,7 +199,7 @@ def log_of(path: Path) -> Path:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """The log, and the index of the log that all processes share: without a common one each overwrites the others' events."""
+    """The log, and its index, which all processes share: without a common one each overwrites the others' events."""
     log = log_of(path)
     return log, log.with_name(log.name.removesuffix("-wal") + "-shm")
 
