@@ -20,10 +20,10 @@ BLUE, ORANGE, GREEN, RED = "#2a6fbb", "#d9822b", "#3a8f5c", "#c0392b"
 
 
 def draw(studies: Sequence[Study]) -> Figure:
-    """One row for each study."""
-    figure = Figure(figsize=(16.0, 5.0 * len(studies)), layout="constrained")
-    grid = figure.subplots(len(studies), 3, squeeze=False, width_ratios=(1.15, 1.0, 1.0))
-    for axes, study in zip(grid, studies, strict=True):
+    """One column for each study: two panels beside each other stay readable in a page."""
+    figure = Figure(figsize=(5.5 * len(studies), 13.0), layout="constrained")
+    grid = figure.subplots(3, len(studies), squeeze=False)
+    for axes, study in zip(grid.T, studies, strict=True):
         _draw_map(figure, axes[0], study)
         _draw_costs(axes[1], study)
         _draw_plans(axes[2], study)

@@ -53,6 +53,11 @@ def test_every_public_name_has_an_entry_in_the_reference(generated):
     assert "::: safe2real.planning.solve.solve" in generated["reference/planning.md"]  # not the module of that name
 
 
+def test_the_front_page_has_version_changes_and_citation(generated):
+    first = generated["index.md"].partition("```")[0]
+    assert f"Version {safe2real.__version__} · [what changed](changelog.md) · [how to cite](citing.md)" in first
+
+
 def test_every_name_of_the_reference_can_be_imported(generated):
     shown = {name for page in generated.values() for name in re.findall(r"^::: (\S+)$", page, re.MULTILINE)}
     assert len(shown) > 150
