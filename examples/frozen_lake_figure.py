@@ -61,7 +61,7 @@ def _draw_map(figure: Figure, axes: Axes, study: Study) -> None:
             Line2D([], [], marker="x", linestyle="none", color="0.5", markeredgewidth=2.5, label="proved wrong"),
             Rectangle((0, 0), 1, 1, facecolor="0.25", label="hole" if rows == columns else "cliff"),
         ],
-        loc="upper center", bbox_to_anchor=(0.5, -0.13 if rows == columns else -0.25), ncols=3, frameon=False,
+        loc="upper center", bbox_to_anchor=(0.5, -0.13 if rows == columns else -0.45), ncols=3, frameon=False,
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _draw_plans(axes: Axes, study: Study) -> None:
         axes.barh(positions + shift, np.array(values) / scale, height=height, color=colour, label=label)
     for position, plan in zip(positions, plans, strict=True):
         if plan.simulator[2] > study.world.limit + 1e-9:
-            text = f"{plan.simulator[2]:.2f} {study.world.unit}: limit broken"
+            text = f"{plan.simulator[2]:.2f} {study.world.unit}: violates the limit"
             axes.text(0.02, position + height, text, va="center", ha="left", fontsize=8.5, color="black")
     axes.axvline(1.0, color="black", linewidth=1.0, linestyle="--", label="best feasible policy")
     axes.set_yticks(positions, [plan.reward for plan in plans])

@@ -14,20 +14,9 @@ from safe2real.campaign.backup import back_up, load_record
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.report.export import export_json
-from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
+from tests.campaign.systems import assert_same_model, make, model_of, run_rounds, three_states
 
 SYSTEM = three_states()
-
-
-@pytest.fixture
-def place(tmp_path):
-    return tmp_path / "campaign.db"
-
-
-def make(place: Path, rounds: int) -> Campaign:
-    campaign = Campaign.create(place, SYSTEM.specification)
-    run_rounds(campaign, SYSTEM, rounds)
-    return campaign
 
 
 # Backups

@@ -17,20 +17,9 @@ from safe2real.campaign import Campaign, backup
 from safe2real.campaign.backup import back_up
 from safe2real.campaign.journal import sqlite
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
+from tests.campaign.systems import assert_same_model, make, model_of, read, run_rounds, three_states
 
 SYSTEM = three_states()
-
-
-@pytest.fixture
-def place(tmp_path):
-    return tmp_path / "campaign.db"
-
-
-def make(place: Path, rounds: int) -> Campaign:
-    campaign = Campaign.create(place, SYSTEM.specification)
-    run_rounds(campaign, SYSTEM, rounds)
-    return campaign
 
 
 def restore_into(copy: Path, place: Path) -> None:
@@ -40,8 +29,7 @@ def restore_into(copy: Path, place: Path) -> None:
 
 
 def rows(place: Path) -> list[tuple]:
-    with closing(sqlite3.connect(place)) as connection:
-        return connection.execute("SELECT sequence, kind, deployment FROM safe2real_event ORDER BY sequence").fetchall()
+    return read(place, "SELECT sequence, kind, deployment FROM safe2real_event ORDER BY sequence")
 
 
 # A record that goes back

@@ -22,11 +22,6 @@ from tests.campaign.systems import falling, run_rounds, three_states
 SYSTEM = three_states()
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "campaign.db"
-
-
 def kinds(campaign: Campaign) -> list[str]:
     return [event.kind for event in campaign.events()]
 
@@ -76,7 +71,7 @@ def test_what_ran_of_a_withdrawn_deployment_is_still_taken(place: Path) -> None:
         campaign.ask(worker="left")
         campaign.ask(worker="right")
         assert not campaign.abandon(right, "withdrawn").new
-        assert campaign.tell_json(left, {"states": [0, 0], "actions": _first_action(campaign, left)}, partial=True).new
+        assert campaign.tell(left, {"states": [0, 0], "actions": _first_action(campaign, left)}, partial=True).new
         status = campaign.status(forecast=False)
         assert (status.withdrawn, status.told_late, status.samples, status.samples_counted) == (1, 1, 1, 1)
         assert not campaign.ask(worker="left").withdrawn
@@ -94,7 +89,7 @@ def _first_action(campaign: Campaign, id: str) -> list[int]:
 def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
     campaign, left, right = refuted(place)
     with campaign:
-        campaign.tell_json(right, {"states": [0, 0], "actions": _first_action(campaign, right)}, partial=True)
+        campaign.tell(right, {"states": [0, 0], "actions": _first_action(campaign, right)}, partial=True)
         assert campaign.status(forecast=False).waiting_for == left
         campaign.ask(worker="left")
         assert campaign.status(forecast=False).samples_counted == 1

@@ -4,10 +4,10 @@ import html
 import json
 import re
 
+import pytest
 from typer.testing import CliRunner
 
 from safe2real.cli import app
-from tests.cases import each
 from tests.preflight.specs import REAL, TOML, tiny, write
 
 QUICK = ("--runs", "1", "--max-rounds", "150")
@@ -138,7 +138,7 @@ def test_what_the_settings_cannot_be_is_said_with_the_name_of_the_file(tmp_path)
         )
 
 
-@each(
+@pytest.mark.parametrize(
     ("line", "words"),
     [
         ('{"states": [0, 1, 1, 1], "actions": [1, 0, 0]}', "log.jsonl is not of the baseline"),
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_made_is_storage(tmp_path):
 
 def test_help_says_what_the_codes_mean():
     shown = CliRunner().invoke(app, ["check", "--help"], env={"COLUMNS": "200"}).stdout
-    assert re.search(r"^ *7  something fails", shown, re.MULTILINE)
+    assert re.search(r"^ *7  a check fails", shown, re.MULTILINE)
     assert "--rollouts" in shown
 
 

@@ -18,7 +18,6 @@ from safe2real.model.constraint_text import Wording
 from safe2real.preflight.rehearsed_campaign import Exact, RehearsedCampaign, exact_values, open_or_begin, run_campaign
 from safe2real.report.preflight_report import draw_exact
 from safe2real.standing import Standing
-from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
 
 RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
@@ -230,7 +229,7 @@ def test_what_no_run_accepts_is_refused_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "spec-run").exists()
 
 
-@each("reality", [REAL, ""])
+@pytest.mark.parametrize("reality", [REAL, ""])
 def test_a_list_of_margins_of_another_length_is_refused(tmp_path, reality):
     ended = run(write(tmp_path, TOML.replace("margin = 1.0", "margin = [1.0, 1.0]") + reality))
     assert ended.exit_code == 2

@@ -196,7 +196,7 @@ def test_a_worker_tells_states_and_actions_without_a_model(pair):
             assert (told.new, told.samples) == (True, 4)
             assert not one.tell(deployment.id, path).new  # the same episode
         id = one.ask(worker="a").id
-        for wrong, kind in (([[0, 0], [0]], "a list"), (([0], [0], [0]), "a tuple of 3"), ({"states": []}, "a dict")):
+        for wrong, kind in (([[0, 0], [0]], "a list"), (([0], [0], [0]), "a tuple of 3"), (7, "a int")):
             with pytest.raises(InvalidInput, match=rf"the episode is {kind}; give the pair \(states, actions\)") as refused:
                 one.tell(id, wrong)
             assert "model," not in str(refused.value)  # a worker has none
@@ -211,8 +211,8 @@ def test_what_an_episode_holds_is_not_what_is_done_with_it(pair):
         episode = {"states": told.states.tolist(), "actions": told.actions.tolist()}
         for key in ("force", "worker", "partial"):
             with pytest.raises(InvalidInput, match=r"the episode .* key"):
-                one.tell_json(deployment.id, {**episode, key: "mine"})
-        assert one.tell_json(deployment.id, episode).new
+                one.tell(deployment.id, {**episode, key: "mine"})
+        assert one.tell(deployment.id, episode).new
 
 
 def test_declared_rewards(service, tmp_path):

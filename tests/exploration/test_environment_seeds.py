@@ -83,6 +83,18 @@ def test_an_episode_of_a_seed_that_was_used_is_refused_and_changes_nothing():
     assert again.samples == 2 * len(episodes)
 
 
+def test_a_campaign_refuses_episodes_of_one_seed_too(tmp_path):
+    kept = []
+    explored(learner_of(seed=0), 2, kept)
+    policy, episode = kept[0]
+    problem = s2r.Problem(tiny(), stay(), settings(tolerance=1e-3))
+    with s2r.Campaign.create(str(tmp_path / "c.db"), problem) as campaign:
+        for logs in ([(policy, [episode] * 2)], [(policy, [episode])] * 2):
+            with pytest.raises(Conflict, match=f"the first is {episode.seed}"):
+                campaign.import_logs("twice", logs, overlap="count")
+        assert campaign.status(forecast=False).samples == 0
+
+
 def test_an_observed_episode_uses_its_seed():
     kept, again = [], learner_of(seed=0)
     explored(learner_of(seed=0), 1, kept)

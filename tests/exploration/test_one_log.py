@@ -159,6 +159,29 @@ def test_episodes_are_not_carried_over_into_a_simulator_that_was_refitted_to_the
         assert carry_over(new, old, overlap="count").episodes == EPISODES  # many look like the log by chance
 
 
+def test_the_model_of_a_plan_is_no_simulator_for_the_episodes_that_made_it(tmp_path):
+    """It holds the observed rows, and does not know the episodes; so it refuses all that are imported."""
+    log = objects(log_of(1))
+    learner = s2r.Learner(problem_of(log_of(0)), trust_margin=True)
+    assert learner.plan(np.zeros(STATES)).model.kernel.fitted_to is not None  # that of the simulator, so far
+    learner.import_episodes(BASELINE, log, overlap="count")
+    refitted = replace(learner.problem, simulator=learner.plan(np.zeros(STATES)).model)
+    again = s2r.Learner(s2r.Problem.from_text(refitted.to_text()), trust_margin=True)
+    refused = "the simulator is the model of a plan.*Take the simulator of that learner"
+    with pytest.raises(Conflict, match=refused):
+        again.import_episodes(BASELINE, log)
+    with (
+        Campaign.create(str(tmp_path / "old.db"), problem_of(log_of(0)), trust_margin=True) as old,
+        Campaign.create(str(tmp_path / "new.db"), refitted, trust_margin=True) as new,
+    ):
+        old.import_log("log", BASELINE, log, overlap="count")
+        with pytest.raises(Conflict, match=refused):
+            carry_over(new, old)
+        with pytest.raises(Conflict, match=refused):
+            new.import_log("log", BASELINE, log)
+        assert new.status(forecast=False).samples == 0
+
+
 def test_every_certificate_says_what_was_fixed_before_the_data():
     (said,) = [
         one

@@ -21,7 +21,6 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module
 from safe2real.report.export import export_csv, export_json, export_minari
-from tests.cases import each
 
 H, S, A = 4, 3, 2
 ROWS = np.array([[[0.8, 0.2, 0.0], [0.1, 0.8, 0.1]], [[0.2, 0.7, 0.1], [0.0, 0.3, 0.7]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
@@ -139,7 +138,7 @@ def test_deployments_carry_certificate_and_outcome(record, tmp_path):
         assert int(row["samples"]) == steps[row["outcome"]]
 
 
-@each("per_step", [False, True])
+@pytest.mark.parametrize("per_step", [False, True])
 def test_the_mismatch_table_is_the_map(per_step, tmp_path):
     record = Record(tmp_path, per_step=per_step)
     found = record.campaign.mismatch_map()

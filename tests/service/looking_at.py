@@ -125,6 +125,7 @@ class Command:
     def end(self, how: int = signal.SIGTERM) -> None:
         self._process.send_signal(how)
         self.said += self._process.communicate(timeout=30)[0]
+        self.code = self._process.returncode
 
 
 def episode_of(system: System, deployment: Any) -> dict[str, list[int]]:

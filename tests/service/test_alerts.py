@@ -11,7 +11,7 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.campaign.documents import status_document
 from safe2real.errors import InvalidInput
-from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_in, posted
+from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_in, post
 from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import falling, run_rounds, three_states
@@ -74,7 +74,7 @@ def hook():
 
 async def looked(watchman):
     """A look, and all that it began."""
-    await watchman.look()
+    await watchman.check()
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)
 
@@ -164,7 +164,7 @@ async def refuted_behind(tmp_path, campaign, hook):
 
 def test_a_mistake_about_one_campaign_keeps_no_alert_about_another(tmp_path, campaign, hook, monkeypatch, caplog):
     asyncio.run(watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch))
-    assert "aaa could not be looked at" in caplog.text
+    assert "aaa could not be checked" in caplog.text
 
 
 async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
@@ -185,7 +185,7 @@ async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
 
 def test_a_dead_webhook_is_a_warning_without_its_address(caplog):
     began = time.monotonic()
-    assert not posted("http://127.0.0.1:9/hook?key=secret", Alert("arm", Cause.STOPPED, "", "done"))
+    assert not post("http://127.0.0.1:9/hook?key=secret", Alert("arm", Cause.STOPPED, "", "done"))
     assert time.monotonic() - began < 5.0
     assert "was not taken" in caplog.text
     assert "secret" not in caplog.text

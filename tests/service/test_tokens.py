@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from safe2real import CMDP, AtLeast
 from safe2real.campaign import Campaign
 from safe2real.campaign.ask import hand_out
-from safe2real.campaign.signing import who_calls
+from safe2real.campaign.signing import current_principal
 from safe2real.cli import app
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.service.storage import campaign_name, places_at
@@ -74,7 +74,7 @@ def test_names_are_one_line(tokens, tmp_path, monkeypatch, name):
                 call()
         monkeypatch.setenv("SAFE2REAL_BY", name)
         with pytest.raises(InvalidInput, match="SAFE2REAL_BY is"):
-            who_calls(None)
+            current_principal(None)
 
 
 def test_a_name_of_an_older_record_can_still_be_told_and_given_up(tmp_path):

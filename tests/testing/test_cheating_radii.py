@@ -10,7 +10,6 @@ from safe2real import radii
 from safe2real.radii import Radius
 from safe2real.testing import RadiusContract
 from safe2real.testing.radii import _ever_leaves
-from tests.cases import each
 from tests.testing.test_toy_radius import Cautious
 
 VALID = [radii.Literal(), radii.KL(), radii.Union(), radii.Stitched(), radii.Adaptive(), Cautious()]
@@ -122,7 +121,7 @@ def contract_of(radius: Radius) -> RadiusContract:
     return type("Contract", (RadiusContract,), {"make": lambda self: radius})()  # type: ignore[abstract]
 
 
-@each("valid", VALID)
+@pytest.mark.parametrize("valid", VALID)
 def test_a_radius_that_cheats_is_refused(valid: Radius):
     for cheat in (ForgetsRows(valid), ForgetsDelta(valid)):
         with pytest.raises(AssertionError, match=r"hold together only if it grows by log\(rows / delta\)"):
@@ -135,7 +134,7 @@ def test_a_radius_that_cheats_is_refused(valid: Radius):
             contract_of(cheat).test_no_single_look_is_outside_too_often()
 
 
-@each("valid", VALID)
+@pytest.mark.parametrize("valid", VALID)
 def test_a_radius_that_cheats_where_few_look_is_refused(valid: Radius):
     # That of Cautious pays for many more steps and rows than there are.
     for cheat in (ForgetsSteps(valid), ForgetsManyRows(valid), HalfForSome(valid), HalfBetween(valid)):

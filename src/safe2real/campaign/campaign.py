@@ -15,20 +15,25 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from safe2real.campaign import tell as telling
+from safe2real.campaign import events as kinds
 from safe2real.campaign.ask import hand_out
-from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
-from safe2real.campaign.events import Event, checked_name, checked_text
+from safe2real.campaign.deployment import Deployment, Receipt, id_of, read_id
+from safe2real.campaign.events import (
+    AskBody,
+    Draft,
+    Event,
+    checked_name,
+    checked_text,
+)  # fmt: skip
 from safe2real.campaign.import_log import Overlap, import_logs
-from safe2real.campaign.journal import Journal, journal_at
-from safe2real.campaign.record import Record, begin, stated
+from safe2real.campaign.journal import Journal, Transaction, journal_at
+from safe2real.campaign.record import Record, create_record, first_event_of
 from safe2real.campaign.status import CampaignStatus, status_of
-from safe2real.campaign.tell import declare
 from safe2real.campaign.verify import Ledger, verify_record
-from safe2real.errors import Safe2RealError
+from safe2real.errors import Conflict, InvalidInput, Safe2RealError, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.episode_log import check_told, episode_from_json, pairs_of, seen_from
+from safe2real.exploration.episode_log import check_told, pairs_of, seen_from
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
@@ -36,10 +41,11 @@ from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.document import extensions_of
+from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import Extensions, policy_from_bytes
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.serialization import Extensions, named_to_json, policy_from_bytes, to_text
+from safe2real.model.trajectory import Trajectory, check_actions
 from safe2real.problem.problem import Problem
 
 Place = str | os.PathLike[str] | Journal
@@ -96,10 +102,12 @@ class Campaign:
         """
         method = SimToReal() if method is None else method
         extensions = (*extensions, *extensions_of(problem, method))
-        text, body = stated(problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue)
+        text, body = first_event_of(
+            problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue
+        )
         journal = journal_at(place, new=True)
         with _closed_on_failure(journal):
-            begin(journal, text, body, exist_ok=exist_ok)
+            create_record(journal, text, body, exist_ok=exist_ok)
             return cls(journal, extensions)
 
     @classmethod
@@ -220,7 +228,7 @@ class Campaign:
     def tell(
         self,
         id: str,
-        trajectory: Trajectory | tuple[ArrayLike, ArrayLike],
+        trajectory: Trajectory | tuple[ArrayLike, ArrayLike] | dict[str, Any],
         *,
         partial: bool = False,
         left_model: bool = False,
@@ -229,6 +237,7 @@ class Campaign:
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
+<<<<<<< HEAD
         The same episode told again changes nothing. An episode whose deployment was abandoned or withdrawn is still counted.
 
         Args:
@@ -284,6 +293,36 @@ class Campaign:
             episode_from_json(model, episode, "the episode", partial=partial)
         seen = seen_from(model, episode, "the episode", partial=partial, left_model=left_model)
         return telling.tell(self._record, id, seen, worker, force)
+=======
+        `trajectory` is the pair (states, actions), one state more than actions, a `Trajectory`, or an object {"states":
+        [...], "actions": [...]} from another language, with "left_model": true if so. The same episode told again changes
+        nothing; another one for the same deployment is a `Conflict`. With `partial`
+        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
+        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
+        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
+        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
+        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
+        tells it, which is recorded.
+        """
+        check_told(trajectory)
+        seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
+        content, record = seen.to_json(), self._record
+        with record.writing() as transaction:
+            known = _recorded_of(record, transaction, id)
+            forced = _forced_by(record.by, known[kinds.ASK], worker, force)
+            if kinds.TELL in known:
+                if known[kinds.TELL].body != to_text(content):
+                    raise Conflict(
+                        f"deployment {id} was told already, with another episode, at {known[kinds.TELL].at}; it stays. "
+                        "Was the id mixed up? Every episode is told with the id it was asked with"
+                    )
+                return Receipt(known[kinds.TELL].sequence, False, seen.transitions)
+            body = AskBody.read(known[kinds.ASK])
+            check_actions(record.policy(transaction, body.policies[body.drawn]), seen.path, f"deployment {id}")
+            added = transaction.append([*forced, Draft(kinds.TELL, content, known[kinds.ASK].deployment, record.by)])
+        record.take(added)
+        return Receipt(added[-1].sequence, True, seen.transitions)
+>>>>>>> main
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
         """Give up on a deployment, so that its worker gets another one. An episode told later is still counted.
@@ -303,7 +342,17 @@ class Campaign:
             Conflict: An episode was told for it, or another worker holds it.
             InvalidInput: No deployment has this id.
         """
-        return telling.abandon(self._record, id, checked_text("reason", reason, 10_000), worker, force)
+        given_up, record = {"reason": checked_text("reason", reason, 10_000)}, self._record
+        with record.writing() as transaction:
+            known = _recorded_of(record, transaction, id)
+            forced = _forced_by(record.by, known[kinds.ASK], worker, force)
+            if kinds.TELL in known:
+                raise Conflict(f"deployment {id} was told at {known[kinds.TELL].at}; what was told stays")
+            for kind in (kinds.ABANDON, kinds.WITHDRAW):
+                if kind in known:
+                    return Receipt(known[kind].sequence, False, 0)
+            *_, event = transaction.append([*forced, Draft(kinds.ABANDON, given_up, known[kinds.ASK].deployment, record.by)])
+        return Receipt(event.sequence, True, 0)
 
     def abandon_all(self, worker: str, reason: str) -> list[str]:
         """Give up on all deployments of a worker in one transaction, for a machine that is gone.
@@ -317,7 +366,11 @@ class Campaign:
         Returns:
             The ids of the deployments given up.
         """
-        return telling.abandon_all(self._record, checked_text("worker", worker, 200), checked_text("reason", reason, 10_000))
+        worker, given_up = checked_text("worker", worker, 200), {"reason": checked_text("reason", reason, 10_000)}
+        with self._record.writing() as transaction:
+            held = self._record.replay.held_by(worker)
+            transaction.append([Draft(kinds.ABANDON, given_up, one.number, self.by) for one in held])
+        return [id_of(self.name, one.event) for one in held]
 
     def branch(self, reason: str) -> Receipt:
         """Record that the campaign continues from a restored copy, without the events after it.
@@ -330,7 +383,10 @@ class Campaign:
         Returns:
             What was recorded.
         """
-        return telling.branch(self._record, checked_text("reason", reason, 10_000))
+        body = {"reason": checked_text("reason", reason, 10_000)}
+        with self._record.writing() as transaction:
+            (event,) = transaction.append([Draft(kinds.BRANCH, body, worker=self.by)])
+        return Receipt(event.sequence, True, 0)
 
     def import_log(
         self,
@@ -426,7 +482,7 @@ class Campaign:
         """
         replay = self._record.catch_up()
         learner = replay.learner
-        return in_the_field(learner.certify(learner.evidence.trusted), replay.said_of_logs)
+        return replay.in_the_field(learner.certify(learner.evidence.trusted))
 
     def plan(self, reward: ArrayLike) -> Plan:
         """Plan for a reward: a certified feasible policy with bounds on its value (see `Learner.plan`).
@@ -442,7 +498,7 @@ class Campaign:
         """
         replay = self._record.catch_up()
         plan = replay.learner.plan(reward)
-        return replace(plan, certificate=in_the_field(plan.certificate, replay.said_of_logs))
+        return replace(plan, certificate=replay.in_the_field(plan.certificate))
 
     def floors(self) -> dict[str, float]:
         """Return certified bounds for the method's candidate alone (see `Learner.floors`); only a trial has them.
@@ -470,7 +526,7 @@ class Campaign:
         proposal = replay.learner.propose()
         if proposal.certificate is None:
             return proposal
-        return replace(proposal, certificate=in_the_field(proposal.certificate, replay.said_of_logs))
+        return replace(proposal, certificate=replay.in_the_field(proposal.certificate))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Recompute every deployment's certificate from the events alone.
@@ -507,6 +563,7 @@ class Campaign:
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
         """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
 
+<<<<<<< HEAD
         All changes are recorded, or none. Open deployments stay valid: their certificates do not depend on rewards. After a
         stop the campaign goes on if a reward is not accurate yet.
 
@@ -519,8 +576,18 @@ class Campaign:
 
         Raises:
             InvalidInput: The method has no declared rewards, a name is unknown, or a reward is not one of this system.
+=======
+        Recorded, all or nothing. What was learnt and what is out stay as they are: a certificate does not depend on rewards.
+        From the event on, proposals and the stop are those of the declared rewards, in every process that reads it and in
+        `verify`; after a stop the campaign goes on if a reward is not accurate yet.
+>>>>>>> main
         """
-        return declare(self._record, rewards, drop)
+        with self._record.writing() as transaction:
+            learner = self._record.replay.learner
+            method = redeclared(learner.method, rewards, drop)
+            method.check(learner.problem)
+            (event,) = transaction.append([Draft(kinds.DECLARE, {"method": named_to_json(method)}, worker=self.by)])
+        return Receipt(event.sequence, True, 0)
 
 
 @contextmanager
@@ -530,3 +597,43 @@ def _closed_on_failure(journal: Journal) -> Iterator[None]:
     except Safe2RealError:
         journal.close()
         raise
+
+
+def _recorded_of(record: Record, transaction: Transaction, id: Any) -> dict[str, Event]:
+    """What is recorded about a deployment, by kind; refuses an id that this record did not hand out.
+
+    The database finds these events through an index, which can be damaged without a sign, and an episode would be taken
+    twice. So its answer has to agree with the replay, which has read every event.
+    """
+    number, tag = read_id(record.name, id)
+    known, replay = transaction.events_of(number), record.replay
+    if (kinds.ASK in known, kinds.TELL in known) != (number <= replay.deployments, replay.was_told(number)):
+        raise StorageFailure(
+            f"the index of the record does not agree with its events about deployment {number}: the database is damaged, "
+            "and nothing was recorded. Run verify; then restore a copy, or `safe2real campaign export` and `load`"
+        )
+    if kinds.ASK not in known:
+        raise InvalidInput(
+            f"deployment {id} was never handed out; ask first, and tell with the id of the answer. If it was handed out "
+            "before this record was restored from a copy, it belongs to a branch that is lost; import can keep its episode"
+        )
+    if not known[kinds.ASK].digest.startswith(tag):
+        raise InvalidInput(
+            f"deployment {id} belongs to a branch of the record that was lost by a restore; this record has handed out "
+            f"another deployment {number} since. Its episode cannot be told; it can be kept with import, by its policy"
+        )
+    return known
+
+
+def _forced_by(by: str, asked: Event, worker: str | None, force: str | None) -> list[Draft]:
+    """Return the event that says why another than the holder acts on a deployment; none where the holder does."""
+    worker = None if worker is None else checked_text("worker", worker, 200)
+    if force is not None:
+        reason = checked_text("force", force, 10_000)
+        return [Draft(kinds.FORCE, {"deployment": asked.deployment, "holder": asked.worker, "reason": reason}, worker=by)]
+    if worker is not None and worker != asked.worker:
+        raise Conflict(
+            f"deployment {asked.deployment} is held by {asked.worker!r}, not by {worker!r}; was the id mixed up? To act for "
+            "the other one, say why with force, which is recorded"
+        )
+    return []

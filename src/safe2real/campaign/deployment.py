@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +64,6 @@ class Receipt:
     new: bool
     samples: int
     skipped: int = 0  # episodes of a log that the record had already
-
-
-def in_the_field(certificate: Certificate, logs: Sequence[Assumption] = ()) -> Certificate:
-    """A certificate with all that a campaign assumes besides; `logs` is what was said about its imports."""
-    return certificate.assuming((*FIELD_ASSUMPTIONS, *logs))
 
 
 _TAG = 6  # hexadecimal digits of the ask's digest in an id

@@ -32,7 +32,7 @@ from safe2real.exploration.episode_log import (
     transitions_in,
 )
 from safe2real.model.policy import MarkovPolicy, carried_out
-from safe2real.model.serialization import digest_of, fingerprint, policy_to_bytes, to_text
+from safe2real.model.serialization import digest_of, is_marked, policy_to_bytes, to_text
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
@@ -101,7 +101,7 @@ def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorde
     known_to_simulator = fitted_among(fresh, fitted)
     total = len(known_to_simulator.union(*alike.values()))
     if overlap is Overlap.REFUSE and known_to_simulator:
-        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log), fitted))
     if overlap is Overlap.REFUSE and (named or total):
         raise Conflict(_refusal(len(log), named, total, {name: len(places) for name, places in alike.items()}))
     if overlap is Overlap.COUNT and named:
@@ -115,7 +115,7 @@ def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorde
         return Chosen(fresh, COUNTED, total, 0)
     left = _without_recorded(fresh, sources)
     if known_to_simulator := fitted_among(left, fitted):  # skipped by their looks, the rare ones would be left
-        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log), fitted))
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
 
@@ -280,8 +280,10 @@ def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) 
         if overlap not in list(Overlap):
             raise InvalidInput(f"overlap is {overlap!r}; give one of {', '.join(Overlap)}")
     collectors = [checked_collector(policy, model) for policy, _, _ in logs]
+    seeds = set[int]()
     read = [
-        pack_log(model, policy, episodes, partial=partial) for policy, (_, episodes, _) in zip(collectors, logs, strict=True)
+        pack_log(model, policy, episodes, partial=partial, seeds=seeds)
+        for policy, (_, episodes, _) in zip(collectors, logs, strict=True)
     ]
     refuse_same_ids(chain(*(log.ids for log in read)))
     encoded = list(map(policy_to_bytes, collectors))
@@ -398,10 +400,10 @@ def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Ov
 def _refuse_fitted(into: Campaign, episodes: list[Episode]) -> None:
     """Refuse episodes from which the simulator of `into` was estimated, before the first log is imported."""
     fitted = into.problem.fitted_episodes()
-    alike = sum(fingerprint(one.states, one.actions) in fitted for one in episodes) if fitted else 0
+    alike = sum(is_marked(fitted, one.states, one.actions) for one in episodes) if fitted else 0
     if alike:
         fix = "Create the new campaign with the earlier simulator, or with one that was not estimated from these episodes"
-        raise Conflict(fitted_refusal(alike, len(episodes), fix))
+        raise Conflict(fitted_refusal(alike, len(episodes), fitted, fix))
 
 
 def _id_of(earlier: Campaign, episode: Episode) -> str:

@@ -26,7 +26,7 @@ from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.record import Record
 from safe2real.campaign.replay import Replay, declared_in
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
-from safe2real.campaign.snapshot import says_otherwise
+from safe2real.campaign.snapshot import contradicts
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.learner import Learner
@@ -34,7 +34,7 @@ from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.base import Reason, Recorded
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
-from safe2real.model.serialization import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
+from safe2real.model.serialization import check_keys, digest_of, from_text, is_marked, policy_from_bytes
 from safe2real.model.trajectory import check_actions
 from safe2real.model.validation import ROUNDING, Floats, shown
 from safe2real.standing import Doubt, Standing, standing_of
@@ -244,7 +244,7 @@ class Checker:
                 f"{len(alike)} imported episodes look like recorded ones, and the import does not say what they are"
             )
         fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
-        if number := sum(fingerprint(one["states"], one["actions"]) in fitted for _, one in episodes if fitted):
+        if number := sum(is_marked(fitted, one["states"], one["actions"]) for _, one in episodes if fitted):
             raise InvalidInput(
                 f"{number} imported episodes look like ones that the simulator was estimated from, and the import does "
                 "not say that they are others"
@@ -440,7 +440,7 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
         """A snapshot is held against what the events alone lead to, never the other way round."""
         if found is None or (event.sequence, event.digest) != found[:2]:
             return
-        if says_otherwise(found[2], found[:2], replay, record.problem_digest, record.own_keys):
+        if contradicts(found[2], found[:2], replay, record.problem_digest, record.own_keys):
             report(event, _FALSE_SNAPSHOT)
 
     with record.journal.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`

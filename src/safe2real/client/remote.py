@@ -31,7 +31,7 @@ from safe2real.methods.base import Method
 from safe2real.methods.document import document_of, problem_and_method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import array_to_json, check_keys, policy_from_bytes, policy_to_json, to_text
+from safe2real.model.serialization import array_to_json, policy_from_bytes, policy_to_json, to_text
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 
@@ -199,7 +199,7 @@ class RemoteCampaign:
     def tell(
         self,
         id: str,
-        trajectory: Trajectory | tuple[ArrayLike, ArrayLike],
+        trajectory: Trajectory | tuple[ArrayLike, ArrayLike] | dict[str, Any],
         *,
         partial: bool = False,
         left_model: bool = False,
@@ -210,7 +210,8 @@ class RemoteCampaign:
 
         Args:
             id: of the deployment.
-            trajectory: (states [n + 1], actions [n]) or a `Trajectory`; with `left_model` as many actions as states.
+            trajectory: (states [n + 1], actions [n]), a `Trajectory`, or an object with lists of both; with `left_model` as
+                many actions as states.
             partial: whether the episode was cut short.
             left_model: whether the last action led to a state that the model does not have.
             worker: the machine that ran it; a worker's token implies its own name.
@@ -223,42 +224,9 @@ class RemoteCampaign:
             Conflict: another episode was told for this deployment, or another worker holds it.
             InvalidInput: the episode is not one of this system and policy.
         """
-        check_told(trajectory)
-        return self.tell_json(id, _episode(trajectory), partial=partial, left_model=left_model, worker=worker, force=force)
-
-    def tell_json(
-        self,
-        id: str,
-        episode: Any,
-        *,
-        partial: bool = False,
-        left_model: bool = False,
-        worker: str | None = None,
-        force: str | None = None,
-    ) -> Receipt:
-        """Record an episode given as an object {"states": [...], "actions": [...]}; otherwise like `tell`.
-
-        Args:
-            id: of the deployment.
-            episode: states [n + 1] and actions [n] as lists; "left_model": true if it left the model.
-            partial: whether the episode was cut short.
-            left_model: whether the last action led to a state that the model does not have.
-            worker: the machine that ran it; a worker's token implies its own name.
-            force: why another worker than the holder reports it; recorded.
-
-        Returns:
-            The event's number, whether the episode is new, and its transitions.
-
-        Raises:
-            Conflict: another episode was told for this deployment, or another worker holds it.
-            InvalidInput: the episode is not one of this system and policy.
-        """
-        if not isinstance(episode, Mapping):
-            raise InvalidInput(f"the episode is a {type(episode).__name__}; give an object with states and actions")
-        # Keys of the episode must not become keys of the request.
-        check_keys(episode, "the episode", required=("states", "actions"), optional=("left_model",))
+        check_told(trajectory)  # so that no key of the episode becomes another key of the request
         said = {"left_model": True} if left_model else {}
-        body = {**episode, **said, "partial": partial, **_given(worker=worker, force=force)}
+        body = {**_episode(trajectory), **said, "partial": partial, **_given(worker=worker, force=force)}
         return decode.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:

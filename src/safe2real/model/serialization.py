@@ -14,7 +14,7 @@ import json
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from importlib.metadata import entry_points
@@ -78,6 +78,7 @@ def digest_of(content: bytes) -> str:
 
 
 FINGERPRINTS = 2**53
+ANY_EPISODE = FINGERPRINTS - 1  # among the marks of a kernel: of the model of a plan, which does not know its episodes
 """Fingerprints of episodes are below it: whole numbers that JSON keeps exactly in every language."""
 
 
@@ -85,6 +86,11 @@ def fingerprint(states: ArrayLike, actions: ArrayLike) -> int:
     """Digest of one episode's states and actions, so that the same episode is recognised in another log."""
     content = np.asarray(states, dtype="<u4").tobytes() + np.asarray(actions, dtype="<u4").tobytes()
     return int.from_bytes(hashlib.sha256(content).digest()[:8], "little") % FINGERPRINTS
+
+
+def is_marked(marks: Container[int], states: ArrayLike, actions: ArrayLike) -> bool:
+    """Return whether an episode is, or may be, one of those whose marks a kernel bears."""
+    return ANY_EPISODE in marks or fingerprint(states, actions) in marks
 
 
 def finite_or_none(number: float) -> float | None:

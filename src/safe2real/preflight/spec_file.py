@@ -7,6 +7,7 @@ Both forms have the same keys; the JSON document of campaigns is one of them. An
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -125,6 +126,19 @@ class SpecFile:
         """
         return to_text(document_of(self.problem, self.method))
 
+    def to_toml(self) -> str:
+        """Return problem and method as one TOML document.
+
+        Returns:
+            TOML, with the same content as `to_text`.
+        """
+        document = document_of(self.problem, self.method)
+        tables = [key for key, value in document.items() if isinstance(value, dict) and not _is_array(value)]
+        lines = [f"{key} = {_in_toml(value)}" for key, value in document.items() if key not in tables]
+        for key in tables:  # a key belongs to the table above it
+            lines += ["", f"[{key}]", *(f"{_toml_key(name)} = {_in_toml(value)}" for name, value in document[key].items())]
+        return "\n".join(lines) + "\n"
+
 
 def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, files_anywhere: bool = False) -> SpecFile:
     """Read SPEC.toml or SPEC.json, with every file it names.
@@ -210,6 +224,24 @@ def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
         }
         for (state, cost, ended), index in ways
     ]
+
+
+def _is_array(value: dict[str, Any]) -> bool:
+    """Whether a JSON object is a packed array."""
+    return "dtype" in value
+
+
+def _in_toml(value: Any) -> str:
+    """Return a JSON value as TOML; texts are written alike, and tables inline."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_toml_key(key)} = {_in_toml(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _toml_key(key: str) -> str:
+    return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else json.dumps(key, ensure_ascii=False)
 
 
 # The file

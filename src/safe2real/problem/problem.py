@@ -170,6 +170,8 @@ class Problem:
     def fitted_episodes(self) -> frozenset[int]:
         """Return the fingerprints of the real episodes that the simulator or the support was estimated from.
 
+        The model of a plan does not know its episodes; `ANY_EPISODE` is its one fingerprint.
+
         Returns:
             The fingerprints; empty if nothing was estimated from logs.
         """

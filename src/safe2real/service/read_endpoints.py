@@ -1,4 +1,4 @@
-"""What is read: where a campaign stands, its plans, its deployments, its map of mismatches. Nothing is recorded."""
+"""Endpoints that read: status, plans, proposals, the mismatch map, deployments. They record nothing."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _COURSE = {"total": 1, "number": [1], "constraints": [{"name": "falls", "proved"
 
 @reading.get("/status", responses=request.answers(_STATUS))
 async def status(call: InCampaign, forecast: Forecast = False) -> Response:
-    """Where the campaign stands, what is out, and what all of it rests on."""
+    """Return the campaign's standing, its deployments that are out, its assumptions and doubts."""
     return await call.read(partial(status_document, forecast=forecast), is_long=forecast)
 
 
 class Plan(Body):
-    """What is to be planned for."""
+    """The reward to plan for."""
 
     reward: Array = Field(description="[S, A] or [H, S, A], in [0, 1].", examples=[[[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
 
 
 @reading.post("/plan", responses=request.answers(_PLAN))
 async def plan(call: InCampaign, body: Plan) -> Response:
-    """A policy for any reward in [0, 1], with what is promised of it."""
+    """Return a certified policy for any reward in [0, 1], with a bound on its suboptimality."""
     return await call.read(
         lambda campaign: plan_document(campaign.plan(array_from_json(body.reward, "reward"))), is_long=True
     )
@@ -61,39 +61,39 @@ async def plan(call: InCampaign, body: Plan) -> Response:
 
 @reading.get("/proposal", responses=request.answers(_PROPOSAL))
 async def proposal(call: InCampaign) -> Response:
-    """What the next deployment would be made from, to a worker who holds nothing; nothing is recorded."""
+    """Return the proposal that the next deployment of an idle worker would be made from; nothing is recorded."""
     return await call.read(lambda campaign: proposal_document(campaign.proposal()), is_long=True)
 
 
 @reading.get("/floors", responses=request.answers(_FLOORS))
 async def floors(call: InCampaign) -> Response:
-    """What is certain of the method's candidate alone; empty where that is nothing."""
+    """Return certified bounds for the method's candidate alone; empty if the method has none."""
     return await call.read(lambda campaign: {"floors": campaign.floors(), **label_of(campaign)}, is_long=True)
 
 
 @reading.get("/problem", responses=request.answers(_PROBLEM))
 async def problem(call: InCampaign) -> Response:
-    """What the campaign is about: the specification, which `POST /campaigns` takes."""
+    """Return the specification of the campaign, as `POST /campaigns` takes it."""
     return await call.read(lambda campaign: document_of(campaign.problem, campaign.method))
 
 
 @reading.get("/map", responses=request.answers(_MAP))
 async def mismatch_map(call: InCampaign) -> Response:
-    """How far every row of the simulator is from reality, and what is known: arrays over states and actions."""
+    """Return, for every row, bounds on its distance from the simulator and a verdict: arrays over states and actions."""
     return await call.read(lambda campaign: map_document(campaign.mismatch_map()))
 
 
 @reading.get("/deployments", responses=request.answers(_DEPLOYMENTS))
 async def deployments(
     call: InCampaign,
-    outcome: Annotated[str, Query(description=f"Some of {', '.join(OUTCOMES)}.")] = ",".join(OUTCOMES),
-    offset: Annotated[int, Query(ge=0, le=_LARGEST, description="How many are passed over.")] = 0,
+    outcome: Annotated[str, Query(description=f"Some of {', '.join(OUTCOMES)}, separated by commas.")] = ",".join(OUTCOMES),
+    offset: Annotated[int, Query(ge=0, le=_LARGEST, description="How many to skip.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
-    """Every deployment and what became of it, the newest first; `outcome` chooses some of them, separated by commas."""
+    """List the deployments with their outcomes, the newest first."""
     wanted = outcome.split(",")
     if not set(wanted) <= set(OUTCOMES):
-        raise InvalidInput(f"outcome has a word that is not known; give some of: {', '.join(OUTCOMES)}")
+        raise InvalidInput(f"outcome has an unknown word; give some of: {', '.join(OUTCOMES)}")
 
     def listed(campaign: Campaign) -> Any:
         found = [one for one in call.hosted.deployments(campaign) if one.outcome in wanted]
@@ -119,11 +119,11 @@ def _deployment(model: CMDP, entry: Entry) -> dict[str, Any]:
 @reading.get("/course", responses=request.answers(_COURSE))
 async def course(
     call: InCampaign,
-    points: Annotated[int, Query(ge=10, le=10_000, description="About how many deployments are answered.")] = 600,
+    points: Annotated[int, Query(ge=10, le=10_000, description="About how many deployments to answer.")] = 600,
 ) -> Response:
-    """What was proved and observed, deployment after deployment: columns of one length, in the user's words.
+    """Return the proved bounds and observed sums of all deployments, as columns of one length, in the user's words.
 
-    Of many deployments the lowest and highest values are kept.
+    Of many deployments, the lowest and highest values of each stretch are kept.
     """
     return await call.read(lambda campaign: _course(campaign.problem.simulator, call.hosted.deployments(campaign), points))
 
@@ -135,7 +135,7 @@ def _course(model: CMDP, entries: list[Entry], points: int) -> dict[str, Any]:
     proved = np.array([one.lower_bounds for one in bodies], dtype=np.float64).reshape(shape)
     sums = [(np.nan,) * model.num_constraints if one.observed is None else one.observed for one in entries]
     observed = np.array(sums, dtype=np.float64).reshape(shape)
-    kept = _kept([uncertainty, weights, *proved.T, *observed.T], points)
+    kept = _extremes([uncertainty, weights, *proved.T, *observed.T], points)
     constraints = []
     for k, words in enumerate(model.wordings):
         seen = observed[~np.isnan(observed[:, k]), k]
@@ -161,8 +161,8 @@ def _course(model: CMDP, entries: list[Entry], points: int) -> dict[str, Any]:
     }
 
 
-def _kept(columns: list[Any], points: int) -> list[int]:
-    """Which deployments a picture of so many points needs: in each stretch the lowest and the highest of every column."""
+def _extremes(columns: list[Any], points: int) -> list[int]:
+    """Return the deployments to draw with about `points` points: the lowest and highest of every column in each stretch."""
     total = len(columns[0])
     if total <= points:
         return list(range(total))

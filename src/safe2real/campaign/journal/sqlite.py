@@ -18,8 +18,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sql
 
@@ -34,16 +36,16 @@ _ON_A_PAGE = 1000  # events, at most
 _TRIES = 3  # before a log is called foreign: another process may be moving it into the file at this moment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Opened:
     """What all connections of this process to one file share: SQLite opens its log and the log's index once for them."""
 
     connections: int = 0
     beside: tuple[_Identity | None, ...] = (None, None)  # the log and its index; None until they were read
-    left_open: bool = False  # a connection, so that the log stays as it is
 
 
-_opened: dict[_Identity, _Opened] = {}
+_opened: WeakValueDictionary[_Identity, _Opened] = WeakValueDictionary()  # a pool that is freed closes its connections, too
+_left_open: set[_Opened] = set()  # of which a connection stays open, so that the log stays as it is
 _opening = threading.Lock()
 
 
@@ -63,7 +65,8 @@ class SQLiteFile:
     def engine(self, url: sql.URL) -> sql.Engine:
         if self.read_only:
             # Connected anew for each look: another process may write, and may have begun since the last one.
-            engine = read_only_engine(self.path, self._patience)
+            connect = partial(connect_read_only, self.path, self._patience)
+            engine = sql.create_engine("sqlite://", creator=connect, poolclass=sql.NullPool)
         else:
             engine = sql.create_engine(url, connect_args={"timeout": self._patience})
 
@@ -74,23 +77,23 @@ class SQLiteFile:
                 self._checked = True
 
         @sql.event.listens_for(engine, "connect")
-        def _ours_to_begin(connection: Any, record: Any) -> None:
+        def _prepare_connection(connection: Any, record: Any) -> None:
+            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+            connection.execute("PRAGMA synchronous = FULL")
             identity = _identity_of(self.path)
             with _opening:
                 shared = _Opened() if identity is None else _opened.setdefault(identity, _Opened())
                 shared.connections += 1
             record.info.update(identity=identity, opened=shared)
-            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-            connection.execute("PRAGMA synchronous = FULL")
 
         @sql.event.listens_for(engine, "close")
         def _closed(_: Any, record: Any) -> None:
-            shared = record.info.get("opened")
-            if shared is not None:
-                with _opening:
+            with _opening:
+                shared = record.info.pop("opened", None)
+                if shared is not None:
                     shared.connections -= 1
-                    if not shared.connections and _opened.get(record.info["identity"]) is shared:
-                        del _opened[record.info["identity"]]
+                    if not shared.connections:  # SQLite has closed the log, too
+                        _opened.pop(record.info["identity"], None)
 
         @sql.event.listens_for(engine, "begin")
         def _begin(connection: sql.Connection) -> None:
@@ -140,9 +143,10 @@ class SQLiteFile:
         the process ends: it is never freed, not even when the interpreter ends.
         """
         with _opening:
-            if shared.left_open:
+            if shared in _left_open:
                 return
-            shared.left_open, shared.connections = True, shared.connections + 1
+            _left_open.add(shared)
+            shared.connections += 1
         reader = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchall()
@@ -175,11 +179,6 @@ class SQLiteFile:
             cursor.close()
 
 
-def read_only_engine(path: Path, patience: float) -> sql.Engine:
-    """Connects anew each time."""
-    return sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, patience), poolclass=sql.NullPool)
-
-
 def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
     # Without a log no process is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
     # trace beside it (`undisturbed` looks whether that was true to the end). With one, even an empty one, a process has the
@@ -199,7 +198,7 @@ def log_of(path: Path) -> Path:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """The log, and its index, which all processes share: without a common one each overwrites the others' events."""
+    """The log, and its index, which all processes share: with an index each, they overwrite each other's events."""
     log = log_of(path)
     return log, log.with_name(log.name.removesuffix("-wal") + "-shm")
 
@@ -216,7 +215,7 @@ def check_log(path: Path) -> None:
     Both are opened read-only, so that SQLite moves nothing from the log into the file.
     """
     try:
-        if not log_of(path).stat().st_size or any(_goes_on(path) for _ in range(_TRIES)):
+        if not log_of(path).stat().st_size or any(_fit_together(path) for _ in range(_TRIES)):
             return
     except FileNotFoundError:  # the last process that had it open has closed it, and the log went with it
         return
@@ -227,7 +226,7 @@ def check_log(path: Path) -> None:
     )
 
 
-def _goes_on(path: Path) -> bool:
+def _fit_together(path: Path) -> bool:
     """Whether file and log together are one record that goes on where the file alone ends.
 
     Events are only ever added. So both together hold the last events of the file, the next one comes right after them, and

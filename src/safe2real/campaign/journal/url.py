@@ -40,7 +40,7 @@ def parse_place(url: str | os.PathLike[str]) -> sql.URL:
     """Return the place as SQLAlchemy takes it, a password in its own field.
 
     Raises:
-        InvalidInput: It is none; the message does not repeat it.
+        InvalidInput: It is not a place; the message does not repeat it.
     """
     text = os.fspath(url) if isinstance(url, str | os.PathLike) else url
     if not isinstance(text, str):
@@ -154,7 +154,7 @@ def _with_password(parsed: sql.URL, place: str) -> sql.URL:
     shows = _settings_of_libpq() if parsed.query else {}
     for key, value in parsed.query.items():
         if key not in shows:
-            raise InvalidInput(f"{place} has a setting after the ? that is none of PostgreSQL's; check its spelling")
+            raise InvalidInput(f"{place} has a setting after the ? that PostgreSQL does not know; check its spelling")
         if not shows[key] and key != "password":
             raise InvalidInput(f"{place} has {key} in it; {ELSEWHERE}")
         if not isinstance(value, str) and key not in ("host", "port"):
