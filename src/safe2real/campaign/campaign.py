@@ -237,12 +237,12 @@ class Campaign:
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
-<<<<<<< HEAD
         The same episode told again changes nothing. An episode whose deployment was abandoned or withdrawn is still counted.
 
         Args:
             id: Of the deployment.
-            trajectory: A `Trajectory`, or a pair (states [n + 1], actions [n]) in the model's numbers.
+            trajectory: A `Trajectory`, a pair (states [n + 1], actions [n]) in the model's numbers, or an object {"states":
+                [...], "actions": [...]} from another language, with "left_model": true if the system left the model.
             partial: Whether the episode may have been cut short; give all transitions that were seen.
             left_model: Whether the system went where the model has no state. Give (states [n], actions [n]) then; the last
                 action led there, and both are empty if the episode began there. It refutes the model for good: nothing is
@@ -256,53 +256,6 @@ class Campaign:
         Raises:
             Conflict: Another episode was told for this deployment, or another worker holds it.
             InvalidInput: No deployment has this id, or the episode is not one of this system and policy.
-        """
-        check_told(trajectory)
-        seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
-        return telling.tell(self._record, id, seen, worker, force)
-
-    def tell_json(
-        self,
-        id: str,
-        episode: Any,
-        *,
-        partial: bool = False,
-        left_model: bool = False,
-        worker: str | None = None,
-        force: str | None = None,
-    ) -> Receipt:
-        """Record an episode that is given as JSON data, as other languages send it; otherwise as `tell`.
-
-        Args:
-            id: Of the deployment.
-            episode: {"states": [...], "actions": [...]}, with "left_model": true if the system left the model.
-            partial: As for `tell`.
-            left_model: As for `tell`; either place may say it.
-            worker: As for `tell`.
-            force: As for `tell`.
-
-        Returns:
-            What was recorded.
-
-        Raises:
-            Conflict: As `tell`.
-            InvalidInput: As `tell`, or the object has other keys.
-        """
-        model = self.problem.simulator
-        if not isinstance(episode, dict):  # say what an object is, not what a trajectory is
-            episode_from_json(model, episode, "the episode", partial=partial)
-        seen = seen_from(model, episode, "the episode", partial=partial, left_model=left_model)
-        return telling.tell(self._record, id, seen, worker, force)
-=======
-        `trajectory` is the pair (states, actions), one state more than actions, a `Trajectory`, or an object {"states":
-        [...], "actions": [...]} from another language, with "left_model": true if so. The same episode told again changes
-        nothing; another one for the same deployment is a `Conflict`. With `partial`
-        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
-        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
-        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
-        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
-        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
-        tells it, which is recorded.
         """
         check_told(trajectory)
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
@@ -322,7 +275,6 @@ class Campaign:
             added = transaction.append([*forced, Draft(kinds.TELL, content, known[kinds.ASK].deployment, record.by)])
         record.take(added)
         return Receipt(added[-1].sequence, True, seen.transitions)
->>>>>>> main
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
         """Give up on a deployment, so that its worker gets another one. An episode told later is still counted.
@@ -563,9 +515,9 @@ class Campaign:
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
         """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
 
-<<<<<<< HEAD
-        All changes are recorded, or none. Open deployments stay valid: their certificates do not depend on rewards. After a
-        stop the campaign goes on if a reward is not accurate yet.
+        All changes are recorded, or none. Evidence and open deployments stay: certificates do not depend on rewards. From
+        the event on, proposals and the stop are those of the declared rewards, in every process that reads it and in `verify`.
+        After a stop the campaign goes on if a reward is not accurate yet.
 
         Args:
             rewards: [S, A] or [H, S, A] in [0, 1], by name.
@@ -576,11 +528,6 @@ class Campaign:
 
         Raises:
             InvalidInput: The method has no declared rewards, a name is unknown, or a reward is not one of this system.
-=======
-        Recorded, all or nothing. What was learnt and what is out stay as they are: a certificate does not depend on rewards.
-        From the event on, proposals and the stop are those of the declared rewards, in every process that reads it and in
-        `verify`; after a stop the campaign goes on if a reward is not accurate yet.
->>>>>>> main
         """
         with self._record.writing() as transaction:
             learner = self._record.replay.learner
