@@ -7,7 +7,6 @@ import pytest
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mean_bounds import mean_bounds, values_needed
-from tests.cases import each
 
 FRACTIONS = [0.5**j for j in range(16)]
 WEIGHTS = np.array([1.0 / (j + 2) for j in range(16)]) / sum(1.0 / (j + 2) for j in range(16))
@@ -130,7 +129,7 @@ RETURNS = {
 }
 
 
-@each("name", RETURNS)
+@pytest.mark.parametrize("name", RETURNS)
 def test_looking_after_every_value_fails_no_more_often_than_said(name):
     draw, mean = RETURNS[name]
     assert (ever_outside(draw, mean, 0.05, 300, 300, seed=7) <= 0.05).all()

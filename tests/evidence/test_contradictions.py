@@ -11,12 +11,11 @@ from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.exploration import roll_out
 from safe2real.refinements import NearSets
 from safe2real.standing import DoubtCode, Standing
-from tests.cases import each, sampled
 from tests.compiled.calling import radius_at
 from tests.evidence.small_learners import forked, forked_learner, stay
 
 
-@each("growth", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("growth", [0.0, 0.5, 1.0])
 def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     refined = forked_learner(growth)
     s2r.simulate(refined, forked(True), max_rounds=200)
@@ -91,10 +90,15 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         assert sum(lazy != at_once for lazy, at_once in rounds) < 0.1 * len(rounds)
 
 
-@sampled(
+@pytest.mark.parametrize(
     "radius",
-    [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()],
-    keep=[0],
+    [
+        radii.Adaptive(),
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in (radii.KL(), radii.Union(), radii.Stitched(), radii.Literal())
+        ),
+    ],
     ids=lambda radius: radius.name,
 )
 @pytest.mark.parametrize("kind", ["known", "cleared"])
@@ -144,8 +148,8 @@ def near_ten_of(states: int, radius: radii.Radius, first: float = 0.1) -> Hybrid
     return hybrid
 
 
-@each("radius", [radii.Adaptive(), radii.Union(), radii.Stitched()])
-@each("states", [11, 12, 40])
+@pytest.mark.parametrize("radius", [radii.Adaptive(), radii.Union(), radii.Stitched()])
+@pytest.mark.parametrize("states", [11, 12, 40])
 def test_the_radius_times_the_visits_never_falls_when_a_far_successor_is_seen(radius, states):
     rule = near_ten_of(states, radius).rule
     for seen in range(1, 11):
@@ -155,7 +159,7 @@ def test_the_radius_times_the_visits_never_falls_when_a_far_successor_is_seen(ra
             assert before <= radius_at(rule, 0, n, seen, all_near=False)  # both halves hold, the smaller one is used
 
 
-@each(("distance", "close"), [(d, c) for d in (0.2, 0.1, 0.06) for c in (0.92, 0.95, 0.97, 0.99)])
+@pytest.mark.parametrize(("distance", "close"), [(d, c) for d in (0.2, 0.1, 0.06) for c in (0.92, 0.95, 0.97, 0.99)])
 def test_no_contradiction_is_missed_when_the_first_far_successor_comes(distance, close):
     """All visits lead to one state, until the row is about to contradict what is known of it; then one leads far away.
 
@@ -174,7 +178,7 @@ def test_no_contradiction_is_missed_when_the_first_far_successor_comes(distance,
     pytest.fail("nothing was contradicted")
 
 
-@each(("n", "right", "target"), [(20, 0.5, 0.4), (400, 0.5, 0.3), (400, 0.8, 0.12), (2_000, 0.7, 0.1)])
+@pytest.mark.parametrize(("n", "right", "target"), [(20, 0.5, 0.4), (400, 0.5, 0.3), (400, 0.8, 0.12), (2_000, 0.7, 0.1)])
 def test_the_upper_end_of_an_interval_does_not_fall_below_a_target_before_its_time(n, right, target):
     """All visits lead to one state, then all to the other: the observed row comes back, and the distance falls fast."""
     kernel = s2r.Kernel.from_dense(np.broadcast_to([right, 1.0 - right], (2, 1, 2)).copy())

@@ -8,11 +8,10 @@ from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
 from safe2real.radii import Radius, System, radius_after
-from tests.cases import each
 from tests.radii.formulas import FORMULAS, TIGHT, union_by_formula
 
 
-@each("radius", TIGHT)
+@pytest.mark.parametrize("radius", TIGHT)
 def test_a_declared_support_shrinks_the_radius(radius: Radius) -> None:
     """Rows with 1, 2, 3 and all of 25 possible successors, in one system; the literal radius takes no notice."""
     S = 25

@@ -10,7 +10,6 @@ from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
 from safe2real.evidence.row_rule import Separation, StatedRows
-from tests.cases import each
 
 DELTA, SCALE = 0.1, 0.2
 NEAR, FAR = 0.1, 0.6
@@ -109,8 +108,8 @@ def test_visits_needed_are_those_that_counting_up_finds():
     assert by_name["wrong"] == math.inf
 
 
-@each("visits", [2, 7, 50, 333])
-@each("seen", [0, 1])
+@pytest.mark.parametrize("visits", [2, 7, 50, 333])
+@pytest.mark.parametrize("seen", [0, 1])
 def test_a_row_is_cleared_by_exactly_the_visits_that_the_map_asks_for(visits, seen):
     """With a threshold of exactly radius(n), n visits are enough; with the next number below it they are not."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0)

@@ -5,7 +5,6 @@ import pytest
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mean_bounds import RunningLower, mean_bounds
-from tests.cases import each
 
 ALPHA = 0.05
 
@@ -15,7 +14,7 @@ def samples(n=80):
     return [rng.random(n), (rng.random(n) < 0.9).astype(float), 1.0 - 0.02 * rng.random(n), np.zeros(n), np.ones(n)]
 
 
-@each("values", samples())
+@pytest.mark.parametrize("values", samples())
 def test_it_is_the_best_bound_so_far_to_within_a_step_of_the_grid(values):
     running, best = RunningLower(ALPHA), 0.0
     for n, value in enumerate(values, 1):
@@ -78,12 +77,12 @@ ATTACKS = [
 ]
 
 
-@each(("draw", "mean"), ATTACKS)
+@pytest.mark.parametrize(("draw", "mean"), ATTACKS)
 def test_looking_after_every_value_it_is_ever_wrong_no_more_often_than_said(draw, mean):
     assert _ever_above(draw, mean, runs=60, length=100) <= ALPHA
 
 
 @pytest.mark.slow
-@each(("draw", "mean"), ATTACKS)
+@pytest.mark.parametrize(("draw", "mean"), ATTACKS)
 def test_the_same_for_long(draw, mean):
     assert _ever_above(draw, mean, runs=150, length=1_000) <= ALPHA

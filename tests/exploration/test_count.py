@@ -181,26 +181,29 @@ def test_counting_goes_on_after_the_stop_and_keeps_the_round():
     assert stopped.propose().reason is Reason.STOP
 
 
-def test_what_does_not_divide_into_episodes_is_refused_and_changes_nothing():
-    model, learner = make(4, 2, 3)
+STATES, ACTIONS, ENDS = np.array([0, 1, 2, 3] * 2), np.array([0, 1, 0] * 2), np.array([0, 3, 6])
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        (STATES[:7], ACTIONS, np.array([0, 6])),  # longer than an episode
+        (np.append(STATES, 0), ACTIONS, np.array([0, 3, 3, 6])),  # one without a step
+        (np.append(STATES, 0), ACTIONS, np.array([0, 3, 2, 6])),  # one backwards
+        (STATES, ACTIONS, np.array([1, 3, 6])),
+        (STATES, ACTIONS, np.array([0, 3, 5])),
+        (STATES[:-1], ACTIONS, ENDS),
+        (STATES, ACTIONS[:-1], ENDS),
+        (np.where(STATES == 3, 4, STATES), ACTIONS, ENDS),
+        (STATES, ACTIONS + 2, ENDS),
+    ],
+)
+def test_what_does_not_divide_into_episodes_is_refused_and_changes_nothing(arrays):
+    _, learner = make(4, 2, 3)
     counting = learner(warm_start=False)
-    good = s2r.Trajectory.of(model, [0, 1, 2, 3], [0, 1, 0])
-    states, actions, ends = laid_end_to_end([good, good])
-    counting.count(states, actions, ends)
+    counting.count(STATES, ACTIONS, ENDS)
     before = counting.propose()
-    wrong = [
-        (states[:7], actions, np.array([0, 6])),  # longer than an episode
-        (np.append(states, 0), actions, np.array([0, 3, 3, 6])),  # one without a step
-        (np.append(states, 0), actions, np.array([0, 3, 2, 6])),  # one backwards
-        (states, actions, np.array([1, 3, 6])),
-        (states, actions, np.array([0, 3, 5])),
-        (states[:-1], actions, ends),
-        (states, actions[:-1], ends),
-        (np.where(states == 3, 4, states), actions, ends),
-        (states, actions + 2, ends),
-    ]
-    for arrays in wrong:
-        with pytest.raises(s2r.errors.InvalidInput):
-            counting.count(*arrays)
+    with pytest.raises(s2r.errors.InvalidInput):
+        counting.count(*arrays)
     assert counting.samples == 6
     assert counting.propose() is before

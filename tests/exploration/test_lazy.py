@@ -344,25 +344,6 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
     assert rounds[1] < rounds[0]
 
 
-def test_planning_on_the_way_does_not_keep_a_lazy_run_from_its_stop():
-    """`plan` brings the model up to date and may clear the row whose growth would have made the next plan due."""
-    grid = WindyGrid.paper(wind=0.8)
-    model = grid.cmdp(grid.simulator(), threshold=10.71)
-    baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    known = np.ones((25, 4), dtype=bool)
-    known[20, 0] = False  # one row of the start is left to learn, and it is right
-    chosen = Settings(
-        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.07, radius=radii.Scaled(0.3), replan_growth=1.0
-    )
-    learner = Learner(Problem(model, baseline, chosen, known=known))
-    for t in range(3_000):
-        if learner.stopped:
-            break
-        learner.observe(roll_out(model, learner.propose().draw(), seed=0, round_number=t + 1))
-        learner.plan(np.zeros((25, 4)))
-    assert learner.stopped
-
-
 @pytest.mark.parametrize(
     "refute", [lambda learner: learner.evidence.refute(0, 20, 0), lambda learner: learner.leave_model([], [])]
 )

@@ -253,7 +253,11 @@ def test_algorithm_2_never_clears_and_algorithm_3_never_mixes():
     assert "nothing is promised" in unconstrained.describe()
 
 
-def test_plan_before_any_data_worked_on_paper():
+@pytest.mark.parametrize("chosen", [Settings, Settings.paper])
+@pytest.mark.parametrize(
+    ("threshold", "changes", "most"), [(0.5, {}, 1.0), (1.25, {"margin": 0.75, "tolerance": 0.18}, 0.75)]
+)
+def test_plan_before_any_data_worked_on_paper(chosen, threshold, changes, most):
     """Every kernel is possible. The first step is in state 0, so V_c >= 1 whatever is done; state 1 may never be reached.
 
     With threshold 0.5 any policy will do, and none is sure to earn anything in state 1; in the second step 1 can be earned
@@ -261,23 +265,19 @@ def test_plan_before_any_data_worked_on_paper():
     reality: 0.75 of it and 0.25 of the baseline have 1.25. What is not earned in state 0 can be earned in state 1, so
     2 - 1.25 is the most.
     """
-    for chosen in (settings, lambda **changes: Settings(**(PLAIN | changes))):
-        for threshold, changes, least, most in (
-            (0.5, {}, [1.0], 1.0),
-            (1.25, {"margin": 0.75, "tolerance": 0.18}, [1.25], 0.75),
-        ):
-            learner = Learner(Problem(tiny(threshold), stay(), chosen(**changes)))
-            plan = learner.plan(1.0 - SAFE)
-            assert learner.round == 1
-            assert plan.certificate.certified
-            assert plan.certificate.holds
-            assert plan.certificate.lower_bounds == pytest.approx(least)
-            assert plan.value == 0.0
-            assert plan.bound == pytest.approx(most, abs=1e-4)
-            assert plan.suboptimality == plan.bound
-            truth = s2r.planning.constraint_values(learner.simulator, plan.policy)
-            assert (truth >= learner.simulator.thresholds).all()
-    # The baseline alone is the plan where any other may lose: its first reward is sure, nothing else is.
+    learner = Learner(Problem(tiny(threshold), stay(), chosen(**(PLAIN | changes))))
+    plan = learner.plan(1.0 - SAFE)
+    assert learner.round == 1
+    assert plan.certificate.holds
+    assert plan.certificate.lower_bounds == pytest.approx([max(1.0, threshold)])
+    assert plan.value == 0.0
+    assert plan.bound == plan.suboptimality == pytest.approx(most, abs=1e-4)
+    truth = s2r.planning.constraint_values(learner.simulator, plan.policy)
+    assert (truth >= learner.simulator.thresholds).all()
+
+
+def test_the_baseline_alone_is_the_plan_where_any_other_may_lose():
+    """Its first reward is sure, nothing else is."""
     alone = Learner(Problem(tiny(1.99), stay(), settings(margin=0.01, tolerance=0.0025))).plan(SAFE)
     assert alone.value == pytest.approx(1.0)
     assert alone.certificate.lower_bounds == pytest.approx([1.99], abs=0.011)
@@ -317,28 +317,36 @@ def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():
         assert certificate.describe().startswith("HEURISTIC, not a guarantee. Estimated: expected constraint >= 0.5 ")
 
 
-def test_other_bad_input_is_refused_and_changes_nothing():
-    with pytest.raises(s2r.errors.InvalidInput, match=r"baseline has shape .*\(3, 2, 2\)"):
-        Learner(Problem(tiny(), stay(3), settings()))
-    with pytest.raises(s2r.errors.InvalidInput, match="baseline is a Mixture"):
-        Learner(Problem(tiny(), s2r.Mixture.of([1.0], [stay()]), settings()))
-    with pytest.raises(s2r.errors.InvalidInput, match="known has shape"):
-        Learner(Problem(tiny(), stay(), settings(), known=np.zeros((2, 3), dtype=bool)))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"baseline": stay(3)}, r"baseline has shape .*\(3, 2, 2\)"),
+        ({"baseline": s2r.Mixture.of([1.0], [stay()])}, "baseline is a Mixture"),
+        ({"known": np.zeros((2, 3), dtype=bool)}, "known has shape"),
+    ],
+)
+def test_a_problem_that_does_not_fit_is_refused(change, message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        Learner(Problem(**({"simulator": tiny(), "baseline": stay(), "settings": settings()} | change)))
+
+
+def path(states, actions):
+    return s2r.Trajectory(np.array(states, dtype=np.uint32), np.array(actions, dtype=np.uint32))
+
+
+@pytest.mark.parametrize(
+    "episode",
+    [path([0, 0, 0, 0], [0, 0, 0]), path([0, 7, 0], [0, 0]), path([1, 1, 1], [0, 0]), path([0, 0, 0], [0, 9]),
+     [[0, 0, 0], [0, 0]], None],
+    ids=["longer", "state", "start", "action", "lists", "none"],
+)  # fmt: skip
+def test_an_episode_of_another_system_is_refused_and_changes_nothing(episode):
     learner = Learner(Problem(tiny(), stay(), settings()))
     before = learner.propose()
-    longer = tiny(horizon=3)
-    bad = [
-        s2r.Trajectory.of(longer, [0, 0, 0, 0], [0, 0, 0]),
-        s2r.Trajectory(np.array([0, 7, 0], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
-        s2r.Trajectory(np.array([1, 1, 1], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
-        s2r.Trajectory(np.array([0, 0, 0], dtype=np.uint32), np.array([0, 9], dtype=np.uint32)),
-    ]
-    for episode in [*bad, [[0, 0, 0], [0, 0]], None]:
-        with pytest.raises(s2r.errors.InvalidInput):
-            learner.observe(episode)
+    with pytest.raises(s2r.errors.InvalidInput):
+        learner.observe(episode)
     assert learner.propose() is before
-    assert learner.samples == 0
-    assert learner.round == 1
+    assert (learner.samples, learner.round) == (0, 1)
 
 
 def test_roll_out_follows_the_kernel():

@@ -231,8 +231,6 @@ def saved(tmp_path_factory):
         (entry("specification", "settings", "mismatch_gap", value=None), "mismatch_gap is nan"),
         (array("evidence.trust.margins", lambda a: a * np.nan), "evidence, trust: "),
         (array("evidence.trust.margins", lambda a: a / 2.0), "evidence, trust: a margin is below the stated one"),
-        (array("evidence.trust.ceiling", lambda a: a * np.nan), "evidence, trust: "),
-        (array("evidence.trust.wealth", lambda a: -a), "evidence, trust: "),
         (entry("kept", value=1), "kept is 1"),
         (entry("kept", value={"00": {}}), "kept, 00"),
         (lambda archive: archive.document.update(safe2real="plan"), "holds a 'plan', not a learner"),

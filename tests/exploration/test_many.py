@@ -6,7 +6,7 @@ import joblib
 import numpy as np
 import pytest
 
-from safe2real import methods, parallel
+from safe2real import methods
 from safe2real.errors import InvalidInput
 from safe2real.exploration import Learner, simulate, simulate_many
 from safe2real.problem.problem import Problem
@@ -66,13 +66,6 @@ def test_what_is_kept_is_taken_where_the_run_was_made_in_the_order_of_the_seeds(
         assert rounds == run.rounds
         np.testing.assert_array_equal(seen, learner.evidence.counts.visits)
     assert told == [(done, len(SEEDS)) for done in range(1, len(SEEDS) + 1)]
-
-
-def test_what_runs_beside_others_has_one_core():
-    problem, real = study()
-    count = simulate_many(problem, SEEDS, real, max_rounds=1, keep=lambda learner, run: parallel.cores(), jobs=2)
-    assert count == [1] * len(SEEDS)
-    assert parallel.cores() >= 1
 
 
 @pytest.mark.slow

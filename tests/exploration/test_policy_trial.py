@@ -324,14 +324,14 @@ def test_an_episode_that_breaks_off_counts_for_the_worst():
                   trial_on(limit=4.0, margin=1.0, high=10.0, rewards={"speed": (0.0, 1.0)}), episodes=1)  # fmt: skip
 
 
-def test_what_is_wired_wrongly_counts_no_episode():
-    trial, act = trial_on(limit=4.0, margin=1.0, high=10.0), lambda _: 0.5
+class Old(Corridor):
+    def reset(self):
+        return np.zeros(1)
 
-    class Old(Corridor):
-        def reset(self):
-            return np.zeros(1)
 
-    wrong = [
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
         ({"env": "env"}, "give a Gymnasium"),
         ({"env": Old()}, "reset\\(seed="),
         ({"trial": "t"}, "give a PolicyTrial"),
@@ -341,13 +341,15 @@ def test_what_is_wired_wrongly_counts_no_episode():
         ({"baseline": lambda: 0.0}, "baseline is called with"),
         ({"progress": 3}, "progress is 3"),
         ({"episodes": 0}, "episodes"),
-    ]
-    for change, message in wrong:
-        given = {"env": Corridor(), "candidate": act, "baseline": act, "trial": trial, "episodes": 3} | change
-        with pytest.raises(InvalidInput, match=message):
-            trial_run(**given)
-        assert trial.state()["out"] is False
-        assert sum(trial.episodes.values()) == 0
+    ],
+)
+def test_what_is_wired_wrongly_counts_no_episode(change, message):
+    trial, act = trial_on(limit=4.0, margin=1.0, high=10.0), lambda _: 0.5
+    given = {"env": Corridor(), "candidate": act, "baseline": act, "trial": trial, "episodes": 3} | change
+    with pytest.raises(InvalidInput, match=message):
+        trial_run(**given)
+    assert trial.state()["out"] is False
+    assert sum(trial.episodes.values()) == 0
 
 
 def test_a_halt_is_raised_and_what_left_its_range_is_not_run_anew():

@@ -13,39 +13,41 @@ from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 from tests.exploration.random_problems import random_problem, settings_for
 
+MODEL, REAL, BASELINE = random_problem(1, per_step=False)
+TRUTH = MODEL.with_kernel(REAL)
 
-def test_bad_arguments_of_simulated_runs_are_named():
-    model, real, baseline = random_problem(1, per_step=False)
-    learner = Learner(Problem(model, baseline, settings_for()), trust_margin=True)
-    for arguments, message in [
-        ({"real": model}, "give the Kernel"),
-        ({"real": real, "max_rounds": 0}, "max_rounds is 0"),
-        ({"real": real, "max_rounds": 1.5}, "max_rounds is 1.5"),
-    ]:
-        with pytest.raises(s2r.errors.InvalidInput, match=message):
-            simulate(learner, **arguments)
-    truth = model.with_kernel(real)
-    short = s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=3)
-    for policy, seed, message in [
-        (short, 0, "policy has shape"),
-        (baseline, -1, "seed is -1"),
-        (baseline, 2**64, "seed is"),
-    ]:
-        with pytest.raises(s2r.errors.InvalidInput, match=message):
-            roll_out(truth, policy, seed=seed, round_number=1)
-    small = Counts(s2r.Kernel.from_dense(np.full((2, 3, 2), 0.5)), 4)
-    with pytest.raises(s2r.errors.InvalidInput, match=r"counts are for \(H, S, A\) = \(4, 2, 3\)"):
-        collect(truth, baseline, small, episodes=1, seed=0)
-    steps = truth.with_kernel(real.repeated(4))
-    with pytest.raises(s2r.errors.InvalidInput, match="pool over steps"):
-        collect(steps, baseline, Counts(model.kernel, 4), episodes=1, seed=0)
-    with pytest.raises(s2r.errors.InvalidInput, match="episodes is -3"):
-        collect(truth, baseline, Counts(model.kernel, 4), episodes=-3, seed=0)
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "message"),
+    [
+        (simulate, {"real": MODEL}, "give the Kernel"),
+        (simulate, {"real": REAL, "max_rounds": 0}, "max_rounds is 0"),
+        (simulate, {"real": REAL, "max_rounds": 1.5}, "max_rounds is 1.5"),
+        (explore, {"env": object(), "max_rounds": 1}, "give a Gymnasium environment"),
+        (roll_out, {"policy": s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=3)}, "policy has shape"),
+        (roll_out, {"seed": -1}, "seed is -1"),
+        (roll_out, {"seed": 2**64}, "seed is"),
+        (collect, {"policy": s2r.Mixture.of([1.0], [BASELINE])}, "give one Markov policy"),
+        (collect, {"counts": Counts(s2r.Kernel.from_dense(np.full((2, 3, 2), 0.5)), 4)}, r"\(H, S, A\) = \(4, 2, 3\)"),
+        (collect, {"model": TRUTH.with_kernel(REAL.repeated(4))}, "pool over steps"),
+        (collect, {"episodes": -3}, "episodes is -3"),
+    ],
+)
+def test_bad_arguments_of_simulated_runs_are_named(call, arguments, message):
+    usual = {
+        simulate: lambda: {"learner": Learner(Problem(MODEL, BASELINE, settings_for()), trust_margin=True)},
+        explore: lambda: {"learner": Learner(Problem(MODEL, BASELINE, settings_for()), trust_margin=True)},
+        roll_out: lambda: {"model": TRUTH, "policy": BASELINE, "seed": 0, "round_number": 1},
+        collect: lambda: {"model": TRUTH, "policy": BASELINE, "counts": Counts(MODEL.kernel, 4), "episodes": 1, "seed": 0},
+    }
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        call(**usual[call]() | arguments)
+
+
+def test_counts_refuse_an_episode_that_was_not_checked():
     hand_made = s2r.Trajectory(np.array([0, 9, 0, 0, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32))
     with pytest.raises(s2r.errors.InvalidInput, match=r"states\[1\] is 9"):
-        Counts(model.kernel, 4).record(hand_made)
-    with pytest.raises(s2r.errors.InvalidInput, match="give a Gymnasium environment"):
-        explore(learner, object(), max_rounds=1)
+        Counts(MODEL.kernel, 4).record(hand_made)
 
 
 def test_pooling_must_match_the_real_system():
@@ -136,5 +138,3 @@ def test_collect_counts_what_roll_out_shows():
     np.testing.assert_array_equal(counts.visits, expected.visits)
     np.testing.assert_allclose(counts.distances(), expected.distances())
     assert counts.episodes == 300
-    with pytest.raises(s2r.errors.InvalidInput, match="give one Markov policy"):
-        collect(truth, s2r.Mixture.of([1.0], [baseline]), counts, episodes=1, seed=0)

@@ -262,11 +262,8 @@ def test_explore_counts_whose_episode_broke_off():
         def step(self, action):
             raise OutsideModel("it went elsewhere")
 
-    learner = s2r.Learner(problem, Trial(POLICY))
-    whose = [learner.propose().draw() is not problem.baseline]
-    with pytest.raises(OutsideModel):
-        s2r.explore(learner, Machine(), max_rounds=1)
-    for _ in range(8):
+    learner, whose = s2r.Learner(problem, Trial(POLICY)), []
+    for _ in range(9):
         whose.append(learner.propose().draw() is not problem.baseline)
         with pytest.raises(OutsideModel):
             s2r.explore(learner, Machine(), max_rounds=1)

@@ -2,11 +2,11 @@
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
-from tests.cases import each
 
 LIMITS = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -18,7 +18,7 @@ def test_limits_are_rounded_to_the_right_side(limit, decimals):
     assert float(rounded_up(limit, decimals)) >= limit - room
 
 
-@each(
+@pytest.mark.parametrize(
     ("limit", "decimals", "down", "up"),
     [
         (0.3, None, "0.3", "0.3"),

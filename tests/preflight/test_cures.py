@@ -20,7 +20,6 @@ from safe2real.preflight.gaps import clearing_findings, reality_findings
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem.problem import RowAccuracy
 from safe2real.refinements import SequentialClearing
-from tests.cases import each
 
 METHOD = s2r.methods.SimToReal()
 CHOICES = {  # of settings; those that do not fit together are drawn again
@@ -139,7 +138,7 @@ def test_many_more_problems():
             assert all(admissible(problem, one.name, one.value) for one in finding.changes), seed
 
 
-@each("gap", [0.08, 0.3])
+@pytest.mark.parametrize("gap", [0.08, 0.3])
 def test_sixteen_steps_and_an_estimated_simulator_have_no_cure_of_hundreds(gap):
     problem, _ = generated(3)
     model = s2r.CMDP.of(problem.simulator.kernel, 16, 0, s2r.AtMost(np.full((problem.simulator.num_states, 2), 0.1), 12.0))

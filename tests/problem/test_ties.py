@@ -9,7 +9,6 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.problem import Problem, Ties
 from safe2real.problem.ties import laws_of, tells_apart
-from tests.cases import each
 from tests.preflight.specs import tiny
 from tests.refusals import assert_helpful
 
@@ -65,7 +64,7 @@ def moved(array, at, value):
     return changed
 
 
-@each(
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"classes": CLASSES[:, 0]}, r"ties.classes has shape \(3,\) and ties.successors \(3, 1, 2\)"),
@@ -101,7 +100,7 @@ def test_a_class_whose_rows_are_not_one_law_is_refused_by_the_row_that_differs()
         chain(ties={"classes": CLASSES})
 
 
-@each(
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"copies": [0, 1]}, r"copies has shape \(2,\)"),
@@ -116,7 +115,7 @@ def test_copies_that_do_not_fit_are_refused(given, words):
     assert_helpful(caught.value, words)
 
 
-@each(
+@pytest.mark.parametrize(
     ("damage", "words"),
     [
         ({"ties": 3}, "ties is 3; give an object"),
@@ -132,7 +131,7 @@ def test_damaged_documents_are_refused_by_name(damage, words):
         Problem.from_text(json.dumps(document))
 
 
-@each("names", [3, "ab", {"a": 1}, [3]])
+@pytest.mark.parametrize("names", [3, "ab", {"a": 1}, [3]])
 def test_names_that_are_no_list_of_texts_are_refused(names):
     with pytest.raises(InvalidInput, match=r"ties\.class_names is .*; give a list of texts"):
         Ties(CLASSES, LEADS, class_names=names)

@@ -9,7 +9,6 @@ from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
 from safe2real.radii import Radius, RowShape, System
 from safe2real.testing import RadiusContract
-from tests.cases import each
 
 EVERY = [radii.Literal(), radii.Scaled(0.4), radii.KL(), radii.Union(), radii.Stitched(), radii.Adaptive()]
 PROMISES = [name for name in dir(RadiusContract) if name.startswith("test_")]
@@ -20,14 +19,14 @@ def test_none_is_left_out():
     assert len(PROMISES) >= 7
 
 
-@each("radius", EVERY)
+@pytest.mark.parametrize("radius", EVERY)
 def test_the_contract(radius: Radius):
     contract = type("Contract", (RadiusContract,), {"make": lambda self: radius})()
     for promise in PROMISES:
         getattr(contract, promise)()
 
 
-@each("radius", EVERY)
+@pytest.mark.parametrize("radius", EVERY)
 def test_the_plain_radius_is_the_one_that_models_are_built_with(radius: Radius):
     """Rows with 2, 3, 11 and 30 possible successors, after few and many visits with few and many of them seen."""
     states, horizon, delta = 30, 3, 0.07

@@ -22,7 +22,7 @@ from safe2real.systems.estimate import Counting, estimate_by_running, estimate_b
 from safe2real.systems.finite import SystemDescription
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
-from tests.cases import each, sampled
+from tests.cases import sampled
 from tests.compiled.calling import radius_at
 
 DESCRIBED, COUNTED = ({one.name for one in fields(kind)} for kind in (SystemDescription, Counting))
@@ -416,7 +416,7 @@ def test_an_environment_that_is_cut_off_before_the_horizon():
     assert estimate_by_running(env, 3, episodes=2).samples == 6
 
 
-@each(
+@pytest.mark.parametrize(
     ("source", "more", "message"),
     [
         (
@@ -475,8 +475,8 @@ class UntouchedEnv(ChainEnv):
         raise AssertionError("run before the arguments were checked")
 
 
-@each("source", [Untouched(), UntouchedEnv()])
-@each(
+@pytest.mark.parametrize("source", [Untouched(), UntouchedEnv()])
+@pytest.mark.parametrize(
     ("more", "message"),
     [
         (
@@ -534,7 +534,7 @@ def test_a_simulator_that_does_not_tell_its_sizes():
         estimate_by_sampling(broken, 4, SystemDescription(start=0))
 
 
-@each(
+@pytest.mark.parametrize(
     ("result", "message"),
     [
         ((0, np.nan, False), r"the reward is nan; it must be a finite number"),
@@ -584,7 +584,7 @@ class OddEnv(ChainEnv):
         return self.odd.get("first", observed), info
 
 
-@each(
+@pytest.mark.parametrize(
     ("odd", "message"),
     [
         ({"reward": np.nan}, r"episode 0, step 1: the reward is nan; it must be a finite number"),

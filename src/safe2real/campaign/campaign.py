@@ -516,7 +516,7 @@ class Campaign:
         """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
 
         All changes are recorded, or none. Evidence and open deployments stay: certificates do not depend on rewards. From
-        the event on, proposals and the stop are those of the declared rewards, in every process that reads it and in `verify`.
+        the event on, proposals and the stop are those of the declared rewards, also in other processes and in `verify`.
         After a stop the campaign goes on if a reward is not accurate yet.
 
         Args:

@@ -20,7 +20,7 @@ from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.row_rule import NOTHING_STATED, RowFacts, Separation, StatedRows, near_of, rule_of
 from safe2real.model.archive import Archive
-from safe2real.model.kernel import Kernel
+from safe2real.model.kernel import Kernel, merged
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, Indices, bare
 from safe2real.planning.robust import reach_of
@@ -311,12 +311,12 @@ class HybridModel:
 
     def to_kernel(self) -> Kernel:
         """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
-        simulator, tally, length = self.counts.simulator, self.counts.tally, self.belief.length
-        at = places_of(self.belief.begin, length)
-        owner = np.repeat(np.arange(length.size, dtype=np.int64), length)
-        order = np.argsort(owner * simulator.num_states + tally.successor[at], kind="stable")  # sorted within rows
-        begin = np.cumsum(length, dtype=np.int64) - length
-        rows = Rows(begin.astype(np.uint32), length.copy(), tally.successor[at][order], tally.probability[at][order])
+        simulator, view = self.counts.simulator, self.rows
+        at, owner = places_of(view.begin, view.length), np.repeat(np.arange(view.length.size), view.length)
+        kept = merged(owner, view.successor[at], view.probability[at], simulator.num_states)
+        length = np.bincount(kept[0], minlength=view.length.size)
+        begin = np.cumsum(length) - length
+        rows = Rows(begin.astype(np.uint32), length.astype(np.uint32), *kept[1:])
         return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
     # Keeping it

@@ -465,16 +465,6 @@ class TiedEvidence(Evidence):
             rows = rows._replace(begin=begin, length=length)
         return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
-    def to_kernel(self) -> Kernel:
-        simulator, rows = self.counts.simulator, self.rows
-        dense = np.zeros((simulator.num_rows, simulator.num_states))
-        for row in range(simulator.num_rows):
-            first, count = int(rows.begin[row]), int(rows.length[row])
-            if count == 0:
-                dense[row] = 1.0 / simulator.num_states
-            np.add.at(dense[row], rows.successor[first : first + count], rows.probability[first : first + count])
-        return Kernel.from_dense(dense.reshape((*simulator.shape, simulator.num_states)))
-
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
         return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
 

@@ -114,27 +114,34 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     policy, seen = proposal.draw(), Unfinished()
     try:
         episode = world.run(policy, proposal.round, seen)
-    except NotBegun:
-        raise
     except BaseException as error:
-        if isinstance(error, InvalidInput) and _is_wiring_mistake(learner, error, seen):
-            if seen.states:
-                learner.skip_round()
-            raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
-        # InvalidInput is raised here, not by the environment: the two do not fit, which is never one of the user's faults.
-        fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
-        if fault or isinstance(error, (StepLimit, Miswired)):
-            cause = MISWIRED if isinstance(error, Miswired) else type(error).__name__
-            states, actions = seen.prefix()
-            learner.cut_short(states, actions, cause)
-            raise
-        unfinished = [] if seen.acting is None else [seen.acting]
-        _break_off(learner, seen.states, [*seen.actions, *unfinished], error)
+        _count_beginning(learner, world, seen, error)
         raise
     try:
         learner.observe(episode)
     except InvalidInput as error:  # the report is wrong, but the episode has run, so it must count
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
+
+
+def _count_beginning(learner: Learner, world: World, seen: Unfinished, error: BaseException) -> None:
+    """Count the beginning of an episode that `error` ended: cut short by a fault, or else as one that left the model.
+
+    Nothing is counted of a wiring mistake in the first episode, nor of one in the first reset of a later call.
+    """
+    if isinstance(error, NotBegun):
+        return
+    if isinstance(error, InvalidInput) and _is_wiring_mistake(learner, error, seen):
+        if seen.states:
+            learner.skip_round()
+        raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
+    # InvalidInput is raised here, not by the environment: the two do not fit, which is never one of the user's faults.
+    fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
+    if fault or isinstance(error, (StepLimit, Miswired)):
+        states, actions = seen.prefix()
+        learner.cut_short(states, actions, MISWIRED if isinstance(error, Miswired) else type(error).__name__)
+        return
+    unfinished = [] if seen.acting is None else [seen.acting]
+    _break_off(learner, seen.states, [*seen.actions, *unfinished], error)
 
 
 def _is_wiring_mistake(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:

@@ -95,9 +95,7 @@ class Learner:
         """
         if not isinstance(problem, Problem):
             raise InvalidInput(f"problem is a {type(problem).__name__}; give Problem(simulator, baseline, settings)")
-        method = SimToReal() if method is None else method
-        if not isinstance(method, Method):
-            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+        method = SimToReal() if method is None else _checked_method(method)
         if method.keeps_safe and not trust_margin:
             problem.refuse_lost_margin()
         self._problem, self.method, self.warm_start = problem, method, warm_start
@@ -675,9 +673,7 @@ class Learner:
         Raises:
             InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
         """
-        if not isinstance(method, Method):
-            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        method.check(self.problem)
+        _checked_method(method).check(self.problem)
         stated = (method.reuses_simulator, method.keeps_safe)
         if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
             raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
@@ -863,6 +859,12 @@ class Learner:
         self._decided_on = self._evidence_state()
         self.round += rounds
         self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
+
+
+def _checked_method(given: Any) -> Method:
+    if not isinstance(given, Method):
+        raise InvalidInput(f"method is {given!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+    return given
 
 
 def _stated_in(problem: Problem, method: Method) -> bytes:

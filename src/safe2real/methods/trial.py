@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.assumptions import trial_assumptions_of, trial_doubts_of
+from safe2real.evidence.assumptions import margin_doubts_of, trial_assumptions_of
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mean_bounds import CandidateReturns
 from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate_share
@@ -250,7 +250,7 @@ class Trial(Method):
         Returns:
             The reasons, each with a code; empty if the bounds are a guarantee.
         """
-        return trial_doubts_of(evidence.problem, evidence.trust)
+        return margin_doubts_of(evidence.problem, evidence.trust)
 
     def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
         """List the assumptions that the bounds rest on; none is about rows.

@@ -283,6 +283,7 @@ def _check_end(utilities: Floats) -> None:
 def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:
     sizes = {"horizon": horizon, "num_states": kernel.num_states, "num_actions": kernel.num_actions}
     where = f"constraints[{k}]"
+    # A name that cannot be printed may be one that a database cannot keep either.
     if isinstance(constraint, AtMost | AtLeast) and not (isinstance(constraint.name, str) and constraint.name.isprintable()):
         raise InvalidInput(f"{where}.name is {shown(constraint.name)}; give a text of printable characters in one line")
     if isinstance(constraint, AtMost):

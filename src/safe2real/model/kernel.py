@@ -279,7 +279,7 @@ class Kernel:
                 f"{where(rows[i])} gives state {successors[i]} probability {data[i]:g}; probabilities lie between 0 and 1"
             )
         given = data
-        rows, successors, data = _merge_duplicates(rows, successors, data, num_states)
+        rows, successors, data = merged(rows, successors, data, num_states)
         if num_rows > rows.size:
             # Some row has no transition at all: said before arrays of a size that only a slip of the keys explains are made.
             present = np.unique(rows)
@@ -423,10 +423,10 @@ class Kernel:
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
 
 
-def _merge_duplicates(
+def merged(
     rows: NDArray[Any], successors: NDArray[Any], data: Floats, num_states: int
 ) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-    """Transitions sorted by row and successor, repeated successors summed, zeros dropped."""
+    """Return the transitions sorted by row and successor, with repeated successors summed and zeros dropped."""
     positive = data > 0.0
     if not positive.all():
         rows, successors, data = rows[positive], successors[positive], data[positive]

@@ -36,7 +36,7 @@ from safe2real.preflight.rehearsal import (
     shown_standing,
 )
 from safe2real.problem.problem import Problem
-from safe2real.problem.theorem import Conditions, Guarantee
+from safe2real.problem.theorem import Condition, Guarantee
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
@@ -198,7 +198,7 @@ def check_problem(
     reality = Guess() if reality is None else reality
     if not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = conditions.begun(problem, method)
+    learner, begun = conditions.first_learner(problem, method)
     conditional, stated = conditions.theorem(problem, method)
     findings = [*conditions.constrained(problem), begun, *stated]
     findings += [*conditions.stop_floor(problem, method), *conditions.estimated_rows(problem, method)]
@@ -206,7 +206,7 @@ def check_problem(
     if isinstance(reality, Guess):
         guess = guess_reality(problem, reality)
         real = guess.kernel
-        findings += gaps.redrawn(guess)
+        findings += gaps.margin_under_guesses(guess)
     else:
         real = reality
         problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
@@ -220,7 +220,7 @@ def check_problem(
     assumed = _standing(learner, findings, ranges)
     rehearsals: list[Rehearsal] = []
     # A reality outside the declared support or the exact ties contradicts the problem: no rehearsal would be meaningful.
-    if not any(_is_elsewhere(finding) for finding in findings):
+    if not any(_contradicts_declarations(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
             parts = effort.runs + (alternatives(problem, method) if effort.compare else 0)
             if effort.seconds is not None:
@@ -254,7 +254,7 @@ def check_problem(
     )
 
 
-def _is_elsewhere(finding: Finding) -> bool:
+def _contradicts_declarations(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 
@@ -267,14 +267,14 @@ def _standing(learner: Learner, findings: Sequence[Finding], ranges: Sequence[Ra
 
 
 def _guarantees(
-    problem: Problem, method: Method, conditional: Conditions, findings: Sequence[Finding]
+    problem: Problem, method: Method, conditional: Sequence[Condition], findings: Sequence[Finding]
 ) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     reasons = {}
     for claim in Guarantee:
         failing = against(findings, claim)
         why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
-        outside = [one.name for one in conditional.failing if claim in one.needed_for]
+        outside = [one.name for one in conditional if not one.holds and claim in one.needed_for]
         if claim is Guarantee.ACCURACY and not any(one.code is Code.PLANNING_ACCURACY for one in findings):
             why = why or "the method promises none here"
         if claim is Guarantee.TERMINATION and not why and not method.covers_any_reward:

@@ -27,7 +27,6 @@ from safe2real.problem.ties import summed
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20
 _FALLBACK_GAP = 0.5  # where the mismatch gap is 0 and implies no distance
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,6 +36,11 @@ class Guess:
     rows: int | NDArray[np.bool_] | None = None  # how many, at random; or which [S, A] ([H, S, A]); None: 5 %
     gap: float | None = None  # TV distance; None: the mismatch gap of the settings
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        seed_number("guess.seed", self.seed)
+        if self.gap is not None and not 0.0 < finite_number("guess.gap", self.gap) <= 1.0:
+            raise InvalidInput(f"guess.gap is {self.gap:g}; a total variation distance is above 0 and at most 1")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,17 +61,13 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         InvalidInput: the guess is invalid, or that many rows cannot be that far from the simulator's.
     """
     model, settings = problem.simulator, problem.settings
-    gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
-    if guess.gap is None and gap == 0.0:
-        gap = _FALLBACK_GAP
-    if not 0.0 < gap <= 1.0:
-        raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
-    seed, known = seed_number("guess.seed", guess.seed), problem.known_rows()
+    gap = guess.gap or settings.mismatch_gap or _FALLBACK_GAP
+    seed, known = guess.seed, problem.known_rows()
     if isinstance(guess.rows, np.ndarray):
         chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
         return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
     within = problem.within_rows()
-    near = known if within is None else known | (within < gap - _ROUNDING)  # random rows respect `within`
+    near = known if within is None else known | (within < gap - ROUNDING)  # random rows respect `within`
     candidates = np.flatnonzero(reachable_rows(model) & ~near)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
@@ -99,8 +99,8 @@ def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
 def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
     if rows.dtype != np.bool_ or rows.shape not in (kernel.shape, kernel.shape[-2:]):
         raise InvalidInput(
-            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, a number of "
-            "rows, or `pairs` or `states`"
+            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, or a "
+            "number of rows"
         )
     return np.broadcast_to(rows, kernel.shape).reshape(-1)
 
@@ -121,7 +121,7 @@ def _move(
         unit_of, done = np.where(pooling.shared >= 0, pooling.shared, pooling.unit), pooling.known.copy()
         within = problem.within_rows()
         if count is not None and within is not None:  # random rows respect `within`
-            done[unit_of[within < gap - _ROUNDING]] = True
+            done[unit_of[within < gap - ROUNDING]] = True
     for row in order.tolist():
         if count is not None and len(moved) >= count:
             break
@@ -214,7 +214,7 @@ def _least_likely(own: Floats, possible: NDArray[np.bool_], rng: np.random.Gener
 def _mixed(own: Floats, target: Floats, gap: float) -> Floats | None:
     """Return `own` moved towards `target` until it is `gap` away; None if the target itself is nearer."""
     distance = float(np.abs(target - own).sum()) / 2.0
-    if distance < gap - _ROUNDING:
+    if distance < gap - ROUNDING:
         return None
     share = min(1.0, gap / distance)
     return np.asarray((1.0 - share) * own + share * target)

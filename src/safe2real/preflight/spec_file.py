@@ -38,7 +38,16 @@ from safe2real.model.serialization import (
     within,
 )
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import Floats, boolean, finite_number, positive_integer, seed_number, shown, whole_numbers
+from safe2real.model.validation import (
+    Floats,
+    boolean,
+    finite_number,
+    is_whole,
+    positive_integer,
+    seed_number,
+    shown,
+    whole_numbers,
+)
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.hypothetical_reality import Guess
 from safe2real.problem.document import (
@@ -56,7 +65,6 @@ from safe2real.problem.ties import ties_from_json
 from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem, SystemDescription, from_gymnasium
 from safe2real.systems.finite_env import check_spaces
-from safe2real.systems.measure import clone_baseline
 from safe2real.systems.outcomes import ENDED, ArrivalCost
 
 _ENVIRONMENT = "environment"  # a reward: the environment's own, scaled to [0, 1]
@@ -66,6 +74,7 @@ _BEFORE_TABLES = ("horizon", "counts_end", "start", "known", "within", "copies",
 # Not with an environment, which numbers its states itself:
 _OWN_NUMBERING = ("constraints", "known", "estimated", "copies", "within", "legend", "counts_end")
 _COSTS = ("cost", "unsafe", "unsafe_reward")
+_DESCRIBED = ("limit", "ended", "name", "drop_unreachable")  # of [simulator] gymnasium, as in a `SystemDescription`
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps", "fitted_to")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _KERNELS = ("simulator", "real", "support")
@@ -367,21 +376,14 @@ def _states_of(given: dict[str, Any], horizon: int, names: dict[str, Any]) -> _S
     if not isinstance(value, dict) or "gymnasium" not in value:
         kernel = kernel_from_json(value, "simulator")
         return _States(kernel, horizon, kernel.num_states)
-    optional = ("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable", "pool_copies")
+    optional = ("arguments", *_COSTS, "paid", *_DESCRIBED, "pool_copies")
     value = check_keys(value, "simulator", required=("gymnasium",), optional=optional)
     env = make_environment(value, "simulator")
     num_states = int(env.observation_space.n)
     ties = ties_from_json(given["ties"]) if "ties" in given else None
     with within("simulator"):
-        description = SystemDescription(
-            cost=_cost(value, num_states),
-            limit=value.get("limit"),
-            ended=value.get("ended"),
-            start=given.get("start"),
-            drop_unreachable=boolean("simulator.drop_unreachable", value.get("drop_unreachable", False)),
-            name=str(value.get("name", "cost")),
-            **names,
-        )
+        stated = {key: value[key] for key in _DESCRIBED if key in value}
+        description = SystemDescription(cost=_cost(value, num_states), start=given.get("start"), **stated, **names)
         system = from_gymnasium(env, horizon, description, ties=ties)
     return _States(system.model.kernel, horizon, num_states, system)
 
@@ -490,15 +492,11 @@ def _parts_of_environment(given: dict[str, Any], system: FiniteSystem) -> dict[s
 def _baseline(value: Any, model: CMDP, states: _States, files: ArrayFiles) -> Any:
     if not isinstance(value, dict):
         return value
-    forms = ("policy", "actions", "probabilities", "demonstrations", "kind")
+    forms = ("policy", "actions", "probabilities", "kind")
     form = next((key for key in reversed(forms) if key in value), None)
     if form is None:
         check_keys(value, "baseline", required=(), optional=forms)
-        raise InvalidInput(
-            'baseline is empty; give policy = "uniform", policy = "file.npy", actions, probabilities or demonstrations'
-        )
-    if form == "demonstrations":
-        return _cloned(value, model, states, files)
+        raise InvalidInput('baseline is empty; give policy = "uniform", policy = "file.npy", actions or probabilities')
     given = value
     if form == "policy":
         named = check_keys(value, "baseline", required=("policy",))["policy"]
@@ -521,20 +519,6 @@ def _baseline(value: Any, model: CMDP, states: _States, files: ArrayFiles) -> An
             place = f"baseline.{key}"
             given = given | {key: states.over_states(numbers_from_json(given[key], place), axes, place)}
     return given
-
-
-def _cloned(value: dict[str, Any], model: CMDP, states: _States, files: ArrayFiles) -> Any:
-    given = check_keys(value, "baseline", required=("demonstrations",), optional=("smoothing", "per_step"))
-    named = given.pop("demonstrations")
-    if states.system is not None or not isinstance(named, str):
-        raise InvalidInput(
-            f"baseline.demonstrations is {shown(named)}; give a JSON Lines file of episodes of a simulator of arrays, or "
-            "policy = a file with actions or probabilities"
-        )
-    boolean("baseline.per_step", given.get("per_step", False))
-    episodes = read_rollouts(model, files.text(named, "baseline.demonstrations"), named)
-    with within("baseline"):
-        return {"kind": "stochastic", "probabilities": clone_baseline(model, episodes, **given).probabilities}
 
 
 def _with_rewards(settings: Any, states: _States) -> Any:
@@ -562,34 +546,17 @@ def _reality(value: Any, states: _States) -> Kernel:
 
 
 def _guess(value: Any, states: _States) -> Guess:
-    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "seed"))
-    listed = [key for key in ("rows", "pairs", "states") if key in given]
-    if len(listed) > 1:
-        raise InvalidInput(f"guess has {' and '.join(listed)}; keep one of them")
-    rows = given.get("rows")
-    if "states" in given or "pairs" in given:
-        rows = _marked(given, states)
-    elif rows is not None and not (isinstance(rows, int) and not isinstance(rows, bool)):
-        rows = numbers_from_json(rows, "guess.rows")
-    return Guess(rows=rows, gap=given.get("gap"), seed=seed_number("seed", given.get("seed", 0)))
-
-
-def _marked(given: dict[str, Any], states: _States) -> NDArray[np.bool_]:
-    """[S, A], true for the listed states, or pairs of a state and an action."""
-    kernel = states.kernel
-    origin = np.arange(kernel.num_states) if states.system is None else states.system.origin
+    given = check_keys(value, "guess", required=(), optional=("rows", "states", "gap", "seed"))
+    if "rows" in given and "states" in given:
+        raise InvalidInput("guess has rows and states; keep one of them")
+    rows = given.pop("rows", None)
     if "states" in given:
-        listed = whole_numbers("guess.states", given["states"], below=states.count, what="states")
-        return np.repeat(np.isin(origin, listed)[:, None], kernel.num_actions, axis=1)
-    pairs = numbers_from_json(given["pairs"], "guess.pairs")
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InvalidInput(f"guess.pairs is {shown(given['pairs'])}; list pairs like [[3, 0], [7, 2]]: state, action")
-    places = whole_numbers("guess.pairs[:, 0]", pairs[:, 0], below=states.count, what="states")
-    actions = whole_numbers("guess.pairs[:, 1]", pairs[:, 1], below=kernel.num_actions, what="actions")
-    marked = np.zeros((kernel.num_states, kernel.num_actions), dtype=np.bool_)
-    for place, action in zip(places, actions, strict=True):
-        marked[origin == place, action] = True
-    return marked
+        listed = whole_numbers("guess.states", given.pop("states"), below=states.count, what="states")
+        origin = np.arange(states.count) if states.system is None else states.system.origin
+        rows = np.repeat(np.isin(origin, listed)[:, None], states.kernel.num_actions, axis=1)
+    elif rows is not None and not is_whole(rows):
+        rows = numbers_from_json(rows, "guess.rows")
+    return Guess(rows=rows, **given)
 
 
 def _options(value: Any, states: _States, files: ArrayFiles) -> RunOptions:

@@ -136,12 +136,11 @@ def model_of(given: dict[str, Any]) -> CMDP:
 
 def problem_of(model: CMDP, given: dict[str, Any], extensions: Extensions = ()) -> Problem:
     """Read baseline, settings and what is assumed besides, of a document whose keys are checked."""
-    known = given.get("known")
     return Problem(
         simulator=model,
         baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
         settings=_settings_from_json(given["settings"], extensions),
-        known=None if known is None else numbers_from_json(known, "known"),
+        known=given.get("known"),
         within=numbers_from_json(given["within"], "within") if "within" in given else None,
         support=kernel_from_json(given["support"], "support") if "support" in given else None,
         estimated=_estimated_from_json(given["estimated"]) if "estimated" in given else None,
@@ -224,9 +223,11 @@ def kernel_from_json(value: Any, name: str) -> Kernel:
 def _constraint_from_json(value: Any, name: str) -> Constraint:
     if isinstance(value, dict) and "cost" in value:
         given = check_keys(value, name, required=("cost", "limit"), optional=("name",))
-        return AtMost(numbers_from_json(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
+        cost, label = numbers_from_json(given["cost"], f"{name}.cost"), given.get("name", "constraint")
+        return AtMost(cost, given["limit"], label)
     given = check_keys(value, name, required=("utility", "threshold"), optional=("name", "is_cost"))
-    return AtLeast(numbers_from_json(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
+    utility, label = numbers_from_json(given["utility"], f"{name}.utility"), given.get("name", "constraint")
+    return AtLeast(utility, given["threshold"], label)
 
 
 def _is_cost(value: dict[str, Any], name: str) -> bool:
@@ -235,14 +236,6 @@ def _is_cost(value: dict[str, Any], name: str) -> bool:
     if not isinstance(given, bool):
         raise InvalidInput(f"{name}.is_cost is {shown(given)}; give true for a cost and its limit, else leave it out")
     return given
-
-
-def _label(given: dict[str, Any], name: str) -> str:
-    label = given.get("name", "constraint")
-    # What cannot be printed, a database may not be able to keep either.
-    if not isinstance(label, str) or not label.isprintable():
-        raise InvalidInput(f"{name}.name is {shown(label)}; give a text of printable characters")
-    return label
 
 
 def _radius_from_json(value: Any, extensions: Extensions) -> Radius:

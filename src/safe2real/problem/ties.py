@@ -259,10 +259,6 @@ def ties_from_json(value: Any) -> Ties:
         return value
     optional = ("exact", "reported", "laws", "class_names", "label_names")
     given = check_keys(value, "ties", required=("classes", "successors"), optional=optional)
-    for name in ("class_names", "label_names"):
-        if not isinstance(given.get(name, []), (list, tuple)):
-            raise InvalidInput(f"ties.{name} is {shown(given[name])}; give a list of texts")
-        given[name] = tuple(given.get(name, ()))
     if given.get("laws") is not None:
         given["laws"] = numbers_from_json(given["laws"], "ties.laws")
     return Ties(**given)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, finite_floats, frozen, positive_integer, shown, whole_numbers
-from safe2real.systems.enumerated import MOST_CELLS
+from safe2real.systems.enumerated import MOST_CELLS, MOST_NAMED
 from safe2real.systems.finite_env import legend_of_env
 
 _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the largest float instead of infinity
@@ -143,7 +143,6 @@ def _per_dimension(name: str, given: Any, dimensions: int, what: str) -> list[An
     return entries
 
 
-_MOST_NAMED = 5_000  # cells
 _SAME_STATE = 1e-4  # observations are float32
 
 
@@ -304,7 +303,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
             actions = legend_of_env(self.env, 0, self.num_actions).actions
         else:
             actions = tuple(map(_listed, self.actions))
-        if self.num_states > _MOST_NAMED:
+        if self.num_states > MOST_NAMED:
             return Legend.of(None, actions or None)
         positions = None
         if len(self.shape) == 2:

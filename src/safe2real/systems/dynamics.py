@@ -20,7 +20,7 @@ from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.problem.ties import Ties
 from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
-from safe2real.systems.finite_env import ListedTranslation, key_of, listed_names
+from safe2real.systems.finite_env import FiniteTranslation, key_of, listed_names
 from safe2real.systems.outcomes import Outcomes
 from safe2real.systems.rollout import Runnable
 
@@ -99,36 +99,8 @@ class Dynamics(Runnable):
 
     @property
     def model(self) -> CMDP:
-        """That of its system."""
+        """The model of its system."""
         return self.system.model
-
-    def state_of(self, state: Any) -> int:
-        """Return the number of a state.
-
-        Args:
-            state: one of `states`.
-
-        Returns:
-            Its place in the list.
-
-        Raises:
-            InvalidInput: it is not one of them.
-        """
-        return _number("state", state, self.states)
-
-    def action_of(self, action: Any) -> int:
-        """Return the number of an action.
-
-        Args:
-            action: one of `actions`.
-
-        Returns:
-            Its place in the list.
-
-        Raises:
-            InvalidInput: it is not one of them.
-        """
-        return _number("action", action, self.actions)
 
     def where(self, predicate: Callable[[Any], bool]) -> Floats:
         """Return the reward that is 1 in all states with a property, else 0.
@@ -157,9 +129,17 @@ class Dynamics(Runnable):
         return DynamicsEnv(env, self)
 
     @property
-    def translation(self) -> ListedTranslation:
+    def translation(self) -> FiniteTranslation:
         """Between `states` and `actions` and their numbers, for agents."""
-        return ListedTranslation(self.model.shape, self.states, self.actions)
+        numbers = {state: number for number, state in enumerate(self.states)}
+
+        def state_of(observation: Any) -> int:
+            key = key_of(observation)
+            if not isinstance(key, Hashable) or key not in numbers:
+                raise OutsideModel(f"an observation is {shown(observation)}, which is none of the {len(numbers)} states")
+            return numbers[key]
+
+        return FiniteTranslation(self.system, state_of, self.actions.__getitem__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -246,7 +226,7 @@ def from_dynamics(
     )
     outcomes = _outcomes(successors, laws[classes], _table("reward", reward, *listed[:2]))
     start, cost = description.start, description.cost
-    first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _number("start", start, listed[0])
+    first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _first_state(start, listed[0])
     costs = None if cost is None else _table("cost", cost, *listed[:2])
     legend = Legend.of(
         description.state_names or listed_names("state", listed[0]),
@@ -377,13 +357,13 @@ def _distinct(name: str, values: Iterable[Any]) -> tuple[Hashable, ...]:
     return found
 
 
-def _number(name: str, value: Any, listed: Sequence[Hashable]) -> int:
-    key = key_of(value)
-    if not isinstance(key, Hashable) or key not in listed:
+def _first_state(start: Any, states: Sequence[Hashable]) -> int:
+    key = key_of(start)
+    if not isinstance(key, Hashable) or key not in states:
         raise InvalidInput(
-            f"{name} is {shown(value)}, which is none of the {len(listed)} that the system has; give one as it was listed"
+            f"start is {shown(start)}, which is none of the {len(states)} that the system has; give one as it was listed"
         )
-    return listed.index(key)
+    return states.index(key)
 
 
 def _names(values: Sequence[Hashable]) -> tuple[str, ...]:

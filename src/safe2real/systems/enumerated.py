@@ -18,7 +18,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
 from safe2real.model.validation import shown, whole_numbers
 
-_MOST_NAMED, _FEW = 5_000, 12  # states, and numbers in the name of one
+MOST_NAMED, _FEW = 5_000, 12  # states, and numbers in the name of one
 MOST_CELLS = 100_000  # more than can be planned with, so a slip
 WHOLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -194,6 +194,6 @@ def _values(numbers: list[tuple[int, int]], number: int, what: str) -> Iterator[
 
 def _names(what: str, numbers: list[tuple[int, int]]) -> list[str] | None:
     total = math.prod(size for size, _ in numbers)
-    if total > _MOST_NAMED or not 1 < len(numbers) <= _FEW:
+    if total > MOST_NAMED or not 1 < len(numbers) <= _FEW:
         return None
     return [f"({', '.join(map(str, _values(numbers, number, what)))})" for number in range(total)]

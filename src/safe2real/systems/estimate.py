@@ -47,7 +47,7 @@ from safe2real.systems.discretise import Discretised, finite_value
 from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
 from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spaces, first_of, legend_of_env, name_of
 from safe2real.systems.measure import radii_after
-from safe2real.systems.outcomes import ArrivalCost, Outcomes, cost_on_arrival
+from safe2real.systems.outcomes import MOST_COSTS, ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.rollout import Runnable
 
 Behaviour = Callable[[int, int, np.random.Generator], int]
@@ -56,7 +56,6 @@ Unvisited = Literal["uniform", "stay"]
 Outcome = tuple[int, int, int, float, bool]
 """(state, action, next state, cost on arrival, terminated)"""
 _MOST_WRITTEN_OUT = 20_000_000  # transitions of unvisited rows
-_COST_LEVELS = 16  # different costs on arrival that a finite system can have; more are refused when it is built
 
 
 class Generative(Protocol):
@@ -108,7 +107,7 @@ class Costing:
     @property
     def levels(self) -> int:
         """How many different costs there can be, whatever the data show."""
-        return 1 if self.function is None and not self.logged else _COST_LEVELS
+        return 1 if self.function is None and not self.logged else MOST_COSTS
 
     def of(self, episode: LoggedEpisode, place: str) -> Floats:
         """What every step of an episode pays [n]."""
@@ -221,7 +220,7 @@ class EstimatedModel(RowAccuracy, Runnable):
 
     @property
     def model(self) -> CMDP:
-        """That of its system."""
+        """The model of its system."""
         return self.system.model
 
     @property
@@ -334,7 +333,7 @@ def _path_of(system: FiniteSystem, costing: Costing, place: str, episode: Logged
     return states, actions
 
 
-def _knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
+def _marked_with_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
     """Mark the kernel with the fingerprints of the episodes that it was estimated from, so that imports can refuse them."""
     marks = set[int]()
     for i, episode in enumerate(log.episodes):
@@ -521,7 +520,7 @@ def estimate_from_log(
         _refuse_short(episodes, task.horizon)
     seen = _count_log(episodes, task.costing)
     found = task.estimated(seen, f"{len(episodes.episodes):,} logged episodes", legend, seen_as=discretiser)
-    system = _knowing_its_log(found.system, task.costing, episodes)
+    system = _marked_with_log(found.system, task.costing, episodes)
     return replace(found, system=system, log=episodes, partial=task.counting.partial)
 
 

@@ -219,7 +219,7 @@ class FiniteSystem(Runnable):
         """
         arrival = (int(state), float(cost), bool(terminated))
         if state < 0 or arrival not in self.arrivals:
-            raise rows.not_here(f"the environment entered state {state}", arrival)
+            raise rows.unknown_arrival(f"the environment entered state {state}", arrival)
         return self.arrivals[arrival]
 
     def after_end_of(self, state: int) -> int:
