@@ -64,6 +64,7 @@ MEASUREMENTS = {
     ),
     "mountain-car": Measurement("examples/mountain_car.py --out OUT", (("mountain-car.png",) * 2,)),
     "episodes": Measurement("docs/episode_numbers.py"),
+    "end": Measurement("docs/end_numbers.py", quick=True),
     "declared": Measurement("docs/declared_numbers.py"),
     "kinds": Measurement("docs/kinds_numbers.py OUT", (("kinds-machine.png",) * 2, ("kinds-pond.png",) * 2)),
     "tutorials": Measurement("docs/tutorial_numbers.py"),
