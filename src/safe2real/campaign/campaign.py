@@ -153,7 +153,7 @@ class Campaign:
 
     @property
     def method(self) -> Method:
-        """What decides, as far as the record was read: the method it began with, with the rewards declared since."""
+        """The method, with the rewards declared so far, as of the events read."""
         return self._record.replay.method
 
     @property
@@ -163,7 +163,7 @@ class Campaign:
 
     @property
     def by(self) -> str:
-        """Who calls: named in everything that this object records."""
+        """The name of the caller, which every event of this object carries."""
         return self._record.by
 
     def acting_as(self, principal: str) -> AbstractContextManager[None]:
@@ -182,7 +182,7 @@ class Campaign:
 
     @property
     def format(self) -> int:
-        """Of the record."""
+        """The version of the record's format."""
         return self._record.format
 
     # Asking

@@ -383,7 +383,7 @@ class Ledger:
 
     @property
     def standing(self) -> Standing:
-        """What the deployments are worth, as far as the record shows: nothing is shown by one that does not check."""
+        """The standing of all deployments, by the record alone; never certified if the record does not verify."""
         found = standing_of(self.doubts)
         return Standing.INCOMPLETE if self.problems and found is Standing.CERTIFIED else found
 

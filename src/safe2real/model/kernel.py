@@ -107,7 +107,7 @@ class Kernel:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
+        """The shape of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
         pairs = (self.num_states, self.num_actions)
         return pairs if self.horizon is None else (self.horizon, *pairs)
 

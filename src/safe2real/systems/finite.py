@@ -52,7 +52,7 @@ _LONGEST_BASE = 40  # characters of a name that something is added to
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class SystemDescription:
-    """What a table or samples of an environment do not say of a finite system: costs, the end, the start, names.
+    """The parts of a finite system that a table or samples do not contain: costs, the end, the start, names.
 
     `from_gymnasium`, `from_dynamics` and the three `estimate_...` functions take it. All of it is about the environment's
     own S states and A actions.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Agreement(StrEnum):
-    """What was observed beside what was promised."""
+    """The agreement of an observed interval with the plan's bound."""
 
     CONFIRMED = "confirmed"
     """The whole interval keeps the promise."""
@@ -85,7 +85,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rollout:
-    """What was seen of a plan or a policy; `describe()` says it in words."""
+    """Measured episodes of a plan or a policy; `describe()` reports them in words."""
 
     episodes: int
     delta: float  # all intervals hold together with probability 1 - delta
@@ -104,7 +104,7 @@ class Rollout:
 
     @property
     def contradicted(self) -> tuple[Observed, ...]:
-        """What was promised and is not so."""
+        """Quantities whose interval contradicts the plan's bound."""
         found = (*self.constraints, *(() if self.value is None else (self.value,)))
         return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
 
