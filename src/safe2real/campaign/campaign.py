@@ -52,7 +52,7 @@ Place = str | os.PathLike[str] | Journal
 
 
 class Campaign:
-    """Ask and tell around a `Learner`, durable. Make one with `create`, come back to it with `open`.
+    """An ask-and-tell interface around a `Learner`, with a durable record; begin it with `create`, continue it with `open`.
 
     Guarantee: that of the learner (Theorem 1), with `FIELD_ASSUMPTIONS`. One object for each process; do not share it
     between threads.

@@ -104,7 +104,7 @@ _DRAWN = re.compile(r'"drawn":(0|[1-9][0-9]{0,8}),')  # in a body as it is writt
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """Something in the record that is not as it must be."""
+    """A problem that `verify` found in the record."""
 
     sequence: int  # the event
     deployment: int | None
@@ -358,7 +358,7 @@ _READS = 2  # of a file that others begin to write to meanwhile, before the last
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Deployments that would be another today, and claim no more than is provable: older revisions, other machines."""
+    """Deployments whose recorded bounds differ from today's without claiming too much: older revisions, other machines."""
 
     deployments: int
     largest: float  # of any bound or Delta

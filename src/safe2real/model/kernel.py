@@ -92,12 +92,12 @@ class Kernel:
 
     @property
     def successor(self) -> Indices:
-        """[N]"""
+        """[N] the successor of each stored transition."""
         return frozen(self.compiled_rows.successor)
 
     @property
     def probability(self) -> Floats:
-        """[N]"""
+        """[N] the probability of each stored transition."""
         return frozen(self.compiled_rows.probability)
 
     @property

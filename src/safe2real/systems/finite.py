@@ -127,7 +127,7 @@ class SystemDescription:
 
     @property
     def legend(self) -> Legend:
-        """The names that are given."""
+        """The given names."""
         return Legend.of(self.state_names, self.action_names, self.positions)
 
     @property

@@ -60,7 +60,7 @@ class Observed:
 
     @property
     def agreement(self) -> Agreement:
-        """Whether the interval keeps the promise, breaks it, or leaves it open."""
+        """Whether the interval satisfies the bound, violates it, or leaves it open."""
         if self.promised is None:
             return Agreement.NOTHING_PROMISED
         sign = 1.0 if self.relation == ">=" else -1.0
