@@ -1,4 +1,4 @@
-"""What a plan is worth when it runs: episodes in an environment, means with confidence intervals, beside what was promised.
+"""Rollouts of plans: episodes in an environment, means with confidence intervals, compared with the plan's bounds.
 
 The value is the sum of the reward that was planned for, the costs are those of the constraints, both by the model's tables
 along what the environment did. All intervals hold together with probability 1 - delta, and at every number of episodes at
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Agreement(StrEnum):
-    """The agreement of an observed interval with the plan's bound."""
+    """The interval that was observed, compared with the bound that was promised."""
 
     CONFIRMED = "confirmed"
     """The whole interval keeps the promise."""
@@ -127,7 +127,7 @@ class Rollout:
 
 
 def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
-    """[K] what the states would cost that the last steps led to, if there were another step; 0 of what is no cost."""
+    """[K] mean cost of the states that the last steps led to, least over actions; 0 for a constraint that is no cost."""
     if model.counts_end:
         return frozen(np.zeros(model.num_constraints))
     ends = np.array([one.states[-1] for one in seen], dtype=np.int64)
