@@ -54,7 +54,7 @@ def inner(function: Any) -> Any:
 
 
 def beforehand(function: Any) -> Any:
-    """As `inner`, optimised before it becomes a part of its callers: some loops are twice as fast that way."""
+    """Compile like `inner`, but optimise before inlining: some loops are twice as fast that way."""
     _BEFOREHAND.add(function.__qualname__)
     return inner(function)
 
@@ -65,7 +65,7 @@ def shared(function: Any) -> Any:
 
 
 def instead_of(function: Any) -> Any:
-    """Decorate what compiled functions run where they call `function`, which is for Python alone."""
+    """Decorate the implementation that compiled code runs when it calls `function`; Python runs `function` itself."""
 
     def register(implementation: Any) -> Any:
         for called in {function, implementation}:
@@ -76,7 +76,7 @@ def instead_of(function: Any) -> Any:
 
 
 def most_threads() -> int:
-    """What the environment allows a process, in NUMBA_NUM_THREADS; all cores if it says nothing."""
+    """Return NUMBA_NUM_THREADS, the most threads of this process; by default the number of cores."""
     settings: Any = numba.config
     return int(settings.NUMBA_NUM_THREADS)
 
@@ -152,7 +152,7 @@ def _announce() -> None:
 
 @cache
 def folder() -> Path | None:
-    """Where machine code is kept; None where nothing can be written."""
+    """Return the folder of cached machine code; None if no folder is writable."""
     try:
         return Path(caching.CompileResultCacheImpl(_seal).locator.get_cache_path())
     except RuntimeError:  # numba has found no place
@@ -180,10 +180,10 @@ class SourceCache(caching._Cache):
         self._enabled = False
 
     def flush(self) -> None:
-        """Nothing to do: a file without its seal is as good as none."""
+        """Do nothing: a file without its seal is never loaded."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What numba compiled for the signature `sig` in some process, or None.
+        """Return the cached machine code for the signature `sig`, or None.
 
         numba's own cache refreshes the context here, which imports all that compiling could need, and SciPy with it: half a
         second that code which is compiled already does not need. What it needs is the runtime, for its arrays.

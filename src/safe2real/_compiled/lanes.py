@@ -32,7 +32,7 @@ four = Four()
 
 @register_model(Four)
 class FourModel(models.PrimitiveModel):
-    """As a vector register."""
+    """A value is one vector register."""
 
     def __init__(self, manager, kind):
         super().__init__(manager, kind, _VECTOR)
@@ -62,7 +62,7 @@ def _parts(builder, quantity, size):
 
 @intrinsic
 def expected(typing_context, like, reward, utilities, at, rewards, stride, first, end, probability, successor, later):
-    """What a row promises: its reward and utilities, and what is expected of the values one step later, [S, V, LANES] flat.
+    """Return a row's reward and utilities plus the expectation of the values one step `later`, [S, V, LANES] flat.
 
     reward[rewards] (k = 0) or utilities[at + (k - 1) * stride], both flat, plus the sum over its stored transitions
     i = first .. end - 1 of probability[i] * later[successor[i], k]. `like` is any tuple of V.
@@ -211,7 +211,7 @@ def _weighed(builder, factors, parts):
 
 @intrinsic
 def choose(typing_context, weights, totals, name, best, choice, chosen):
-    """Where weights . totals > best: (weights . totals, name, totals), and elsewhere (best, choice, chosen) as they were."""
+    """Return (weights . totals, name, totals) in lanes where weights . totals > best, else (best, choice, chosen)."""
     size = len(weights)
     quantity = types.UniTuple(four, size)
 

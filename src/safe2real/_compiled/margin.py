@@ -19,12 +19,12 @@ from safe2real._compiled.worst_rows import follow
 
 SAMPLES, NEXT, EPISODES = 0, 1, 2  # places in `counters`
 LEFT, HALTED = 0, 1  # places in `flags`
-LOOKS = 8  # a look is due when the samples have grown by one part in so many
+LOOKS = 8  # a check by the model is due when the samples have grown by 1 / LOOKS
 ROUNDING = 1e-9
 
 
 class Trust(NamedTuple):
-    """What is known about the baseline. The arrays named last change as data come in."""
+    """The evidence on the baseline's margins. The arrays from `margins` on change with the data."""
 
     utilities: Array  # [K, 1 or H, S, A]
     thresholds: Array  # [K]
@@ -45,7 +45,7 @@ class Trust(NamedTuple):
 
 @inner
 def shortfall(trust, k, states, actions):
-    """By which share of H a return misses threshold + margin; negative where it does not.
+    """Return the shortfall of a return below threshold + margin, as a share of H; negative if it exceeds it.
 
     The episode may have been cut short: unseen steps count as if they were perfect.
     """

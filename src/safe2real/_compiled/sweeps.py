@@ -30,7 +30,7 @@ SMALL, NARROW = 4_096, 1.0 / 16.0
 
 
 class Task(NamedTuple):
-    """What is swept over, and where; V = 1 + K values."""
+    """The model, objective and working space of a sweep; V = 1 + K values."""
 
     like: tuple[int, ...]  # any V numbers, so that V is known when code is compiled
     rows: Rows
@@ -90,7 +90,7 @@ def task_evaluate(task, slot, lines):
 
 
 def narrow_to(sweeper, one, other):
-    """Whether it pays to look at the actions of the policies in two slots alone. If so, all slots but `other` hold `one`."""
+    """Return whether a sweep of only two policies' actions is cheaper. If so, all slots but `other` then hold `one`."""
     return sweeper.narrow_to(one, other)
 
 
@@ -142,7 +142,7 @@ def evaluate_called(task, slot, lines):
 
 @inner
 def room_for(S, size):
-    """How many numbers of working space a pass needs for S states and V = `size` values."""
+    """Return the length of the working space of a pass over S states and V = `size` values."""
     return 2 * S * size * LANES + 8
 
 
@@ -235,9 +235,9 @@ def sweep_lanes(task, weights, slots, values, part):
 
 @inner
 def sweep_between(task, one, other, weights, slots, values, part):
-    """As `sweep_lanes`, of the actions of two policies alone: those in the slots `one` and `other`.
+    """Sweep like `sweep_lanes`, over the actions of the policies in the slots `one` and `other` only.
 
-    In the other slots lies what this or `narrow_to` wrote: nothing is written where the two agree.
+    Nothing is written where the two agree: the other slots hold that action already, from `narrow_to` or an earlier pass.
     """
     begin, length, successor, _ = task.rows
     like, reward, utilities, H, uniform = task.like, task.reward, task.utilities, task.H, task.uniform
@@ -276,7 +276,7 @@ def sweep_between(task, one, other, weights, slots, values, part):
 
 @inner
 def promise(task, pair, row, rewards, at, later, mean):
-    """What the state and action `pair` promise; `row`, `rewards` and `at` are where the step's rows and utilities begin."""
+    """Return the values [V] of a state and action, `pair`; the step's rows and utilities begin at `row`, `rewards`, `at`."""
     begin, length, successor, probability = task.rows
     reward, utilities = task.reward, task.utilities
     between = np.uint64(utilities.shape[1] * utilities.shape[2] * utilities.shape[3])
@@ -289,7 +289,7 @@ def promise(task, pair, row, rewards, at, later, mean):
 
 @inner
 def leads_far(rows, S, A):
-    """Whether most transitions, by a sample of rows, lead to states whose values a cache will hardly hold."""
+    """Return whether most transitions, in a sample of rows, lead to distant states, whose values are unlikely in cache."""
     near, seen = 0, 0
     for row in range(0, rows.begin.size, rows.begin.size // SAMPLE + 1):
         s = row // A % S
@@ -301,13 +301,13 @@ def leads_far(rows, S, A):
 
 @inner
 def place_of(slot, h, H, S):
-    """Of the action for state 0 in step h of a slot's policy, when `actions` [C, H, S] are flat."""
+    """Return the index of the action for state 0 in step h of a slot's policy in flat `actions` [C, H, S]."""
     return np.uint64((slot * H + h) * S)
 
 
 @inner
 def mean_lanes(like, values, S):
-    """What a uniform row expects of `values` [S, V, LANES], flat."""
+    """Return the expectation of `values` [S, V, LANES], flat, in a uniform row."""
     total = load(like, values, np.uint64(0))
     for s in range(1, S):
         total = added(total, load(like, values, np.uint64(s)))

@@ -58,7 +58,7 @@ def count_episode(tally, states, actions, A, rows_per_step):
 
 @inner
 def lacks_room(tally, states, actions, H, S, A, rows_per_step):
-    """Whether a row of the episode could overflow its segment in the next one, which may be longer than this one."""
+    """Return whether the next episode, which may be longer, could overflow the segment of a row of this one."""
     new = 1 if rows_per_step > 0 else H
     for h in range(actions.size):
         row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])

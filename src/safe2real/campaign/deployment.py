@@ -1,4 +1,4 @@
-"""What a worker is handed, and what it is answered."""
+"""The deployment that a worker receives for an `ask`, and the receipt for a `tell`."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Lease:
 
 
 def lease_in(body: Any) -> Lease | None:
-    """The lease that a campaign's first event states."""
+    """Return the lease in the body of a campaign's first event, or None."""
     given = body.get("lease") if isinstance(body, dict) else None
     if given is None:
         return None
@@ -62,7 +62,7 @@ def lease_in(body: Any) -> Lease | None:
 
 
 def overdue(lease: Lease | None, held: Iterable[Any], at: str) -> list[Any]:
-    """Those of `held` that are out for longer than the lease at `at`."""
+    """Return the held deployments whose lease has expired at time `at`."""
     return [] if lease is None else [one for one in held if lease.is_over(one.at, at)]
 
 

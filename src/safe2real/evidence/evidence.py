@@ -281,17 +281,17 @@ class Evidence(HybridModel):
 
     @property
     def runs_compiled(self) -> bool:
-        """Whether compiled rounds may be run on it: they know of no structure."""
+        """Whether compiled rounds may run on it; they do not support ties."""
         return True
 
     @property
     def kept(self) -> int:
-        """How many constraints must be satisfied: all of them, or none."""
+        """Number of constraints that must be satisfied: all, or 0 for a method that ignores them."""
         return self.problem.simulator.num_constraints if self.keeps_safe else 0
 
     @property
     def goes_by_returns(self) -> bool:
-        """Whether the returns of the candidate's own episodes are kept; then its lost episodes must be told."""
+        """Whether bounds use the returns of the candidate's episodes; then lost ones must be told too."""
         return self.returns is not None
 
     @property
@@ -301,7 +301,7 @@ class Evidence(HybridModel):
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the data contradict an assumption: final, and nothing that was computed can be relied on."""
+        """Whether the data contradict an assumption; final. No bound is valid then."""
         if self.trust.left or self.trust.halted:  # whatever the radius is worth
             return True
         return self.problem.settings.certified and bool(self.belief.refuted.any())
@@ -361,7 +361,7 @@ class Evidence(HybridModel):
 
     @property
     def follows_from_order(self) -> bool:
-        """Whether all that is kept of it is a function of the episodes counted and their order.
+        """Whether its state is a function of the counted episodes and their order alone.
 
         Not so where a test looks at whatever has come in by then: stated ties are looked at after batches. A class, a radius
         or a refinement from outside the package may conclude something else tomorrow.

@@ -107,7 +107,7 @@ def log_growth(units: Floats | float, m: float) -> Floats:
 
 
 def capital_reaches(growth: Floats, alpha: float) -> bool:
-    """Whether the gambler whose bets have grown by `growth` [fractions] (logarithms) has 1 / alpha."""
+    """Return whether the capital has reached 1 / alpha, given its log `growth` [fractions] by bet size."""
     return _log_sum(_LOG_WEIGHTS + growth) >= ROUNDING - math.log(alpha)
 
 

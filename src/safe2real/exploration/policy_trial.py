@@ -304,7 +304,7 @@ class PolicyTrial:
 
     @property
     def share(self) -> float:
-        """alpha: how much of the candidate the baseline's margin pays for; nothing once a range is refuted."""
+        """Share alpha of the candidate in the deployed mixture; 0 after a range violation."""
         lower, least, margin = (np.array([one]) for one in (self._proved, self.terms.least, self.terms.margin))
         return 0.0 if self.refuted else candidate_share(lower, least, margin)
 

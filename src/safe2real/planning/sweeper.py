@@ -37,7 +37,7 @@ class Sweeper(Protocol):
     def break_ties(self, slot: int, tie: float, lines: Floats) -> None:
         """Backward induction on utility 0 alone; of the actions within `tie` of the best, the one with the most reward.
 
-        It is asked for where K = 1 alone. The policy goes into `slot` and its values into lines[slot].
+        Called only with one constraint (K = 1). The policy goes into `slot` and its values into lines[slot].
         """
 
     def evaluate(self, slot: int, lines: Floats) -> None:

@@ -62,7 +62,7 @@ class Outcomes:
         return slice(int(first), int(last))
 
     def arrivals_of(self, row: slice) -> list[Arrival]:
-        """How the successor of each of these outcomes is entered."""
+        """Return the arrival of each outcome in `row`: (state, cost, terminated)."""
         return list(zip(self.successors[row].tolist(), self.costs[row].tolist(), self.terminated[row].tolist(), strict=True))
 
     def arrivals_from(self, state: int) -> set[Arrival]:

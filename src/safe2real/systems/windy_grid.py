@@ -110,12 +110,12 @@ class WindyGrid:
 
     @property
     def num_states(self) -> int:
-        """Its cells."""
+        """Number of states, one per cell."""
         return self.size * self.size
 
     @property
     def num_actions(self) -> int:
-        """Its moves."""
+        """Number of actions, one per move."""
         return len(ACTIONS)
 
     def state(self, cell: Cell) -> int:

@@ -134,7 +134,7 @@ class SQLJournal(Journal):
             self._engine = postgresql_engine(self.url, self.place, lock_patience=PATIENCE)
 
     def close(self) -> None:
-        """Give connections back; what was written is on disk already."""
+        """Release the connections; finished transactions are on disk already."""
         self._engine.dispose(close=self._process == os.getpid())
 
     @contextmanager
@@ -196,7 +196,7 @@ class SQLJournal(Journal):
 
 
 class SQLTransaction(Transaction):
-    """What can be read and added while a connection is held."""
+    """A transaction on one connection."""
 
     def __init__(self, connection: sql.Connection, place: str) -> None:
         self._connection, self.place = connection, place
@@ -285,7 +285,7 @@ class SQLTransaction(Transaction):
         return integrity_problems(self._connection) if self._connection.dialect.name == "sqlite" else []
 
     def _rows(self, table: sql.Table, after: int, *within: Any) -> Iterator[Any]:
-        """In the order of their numbers, many at a time."""
+        """Read the rows of a table by sequence, in batches."""
         while True:
             chosen = sql.select(table).where(table.c.sequence > after, *within).order_by(table.c.sequence)
             rows = self._connection.execute(chosen.limit(_BATCH)).all()
