@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from safe2real import Trajectory
+from safe2real import MarkovPolicy, Trajectory
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.client.remote import LEFT_OUT
@@ -169,6 +169,18 @@ def test_logs(pair):
         with pytest.raises(Conflict, match="the first is 7: the environment repeated itself"):
             one.import_log("repeated", baseline, again, overlap="count")
     same(*(one.status(forecast=False) for one in pair))
+
+
+def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_somebody_knows_better(service, tmp_path):
+    problem, (url, token) = three_states().specification, service
+    careless = MarkovPolicy.uniform(horizon=4, num_states=3, num_actions=2)
+    lost = replace(problem, baseline=careless, settings=replace(problem.settings, margin=2.5))
+    place = f"{url}/campaigns/lost"
+    for create in (lambda **said: Campaign.create(tmp_path / "lost.db", lost, **said),
+                   lambda **said: RemoteCampaign.create(place, lost, token, **said)):  # fmt: skip
+        with pytest.raises(InvalidInput, match="less than the stated"):
+            create()
+        create(trust_margin=True).close()
 
 
 def test_what_is_refused_here_is_refused_there_with_the_same_words(pair):
