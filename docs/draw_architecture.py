@@ -26,7 +26,7 @@ BOXES = {
     "certificate": (5.6, 0.3, 2.3, 1.5, "exploration", "exploration.certify", ["bounds with all", "that they rest on"]),
     "problem": (12.2, 3.9, 2.1, 1.0, "given", "problem", ["given and assumed; frozen"]),
     "journal": (2.9, 0.3, 2.0, 1.5, "campaign", "campaign.journal", ["only with a campaign:", "ask is recorded first"]),
-    "ledger": (0.2, 0.3, 2.0, 1.5, "campaign", "campaign.ledger", ["verify: every claim", "computed again"]),
+    "ledger": (0.2, 0.3, 2.0, 1.5, "campaign", "campaign.verify", ["every claim is", "computed again"]),
 }
 # from, to, where they leave and arrive (fractions of the boxes), curve, text, place of the text
 ARROWS = [

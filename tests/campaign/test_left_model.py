@@ -154,7 +154,7 @@ def test_what_comes_before_and_after_it_is_counted_in_order(place: Path) -> None
             else:
                 learner.count(episode.states, episode.actions, np.array([0, 4]), of_baseline=np.array([False]))
         campaign.proposal()
-        found = campaign._record.replay.learner
+        found = campaign.record.replay.learner
         assert np.array_equal(found.evidence.counts.visits, learner.evidence.counts.visits)
         assert np.array_equal(found.evidence.belief.refuted, learner.evidence.belief.refuted)
         assert np.array_equal(found.evidence.bonus, learner.evidence.bonus)

@@ -13,7 +13,8 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.exploration.forecast import Forecast
 from tests.campaign.systems import paper_grid, run_rounds, three_states
-from tests.service.looking_at import Command, Site, findings, site, told
+from tests.service.browser import Command, Site, findings, site, told
+from tests.service.servers import put_back
 
 LOOKS = {
     "light": {"color_scheme": "light"},
@@ -283,9 +284,7 @@ def test_an_open_page_follows_a_record_that_was_restored(chromium, tmp_path):
     page = arm.open(chromium)
     page.wait_for_selector("tr[data-sequence='43']")
     server.end(signal.SIGKILL)
-    for ending in ("-wal", "-shm"):
-        place.with_name(place.name + ending).unlink(missing_ok=True)
-    (tmp_path / "copy").replace(place)
+    put_back(place, tmp_path / "copy")
     with Campaign.open(place) as campaign:
         campaign.branch("restored")
     server.start()

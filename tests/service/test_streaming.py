@@ -16,7 +16,7 @@ from safe2real.service.campaign_pool import Limits, Service
 from safe2real.service.event_stream import _messages
 from safe2real.service.storage import places_at
 from tests.campaign.systems import run_rounds, three_states
-from tests.service.serving import listening, serving
+from tests.service.servers import listening, serving
 
 
 @pytest.fixture(scope="module")

@@ -33,30 +33,33 @@ _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the large
 
 
 def _read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featured: bool) -> tuple[Floats, Floats]:
-    """Return the lower and upper bounds [d] of what is cut up: features, or observations of `space`."""
+    """Return the lower and upper bounds [d] of the coordinates to cut: features, or observations of `space`."""
+    what, found = "feature" if featured else "observation", list[Floats]()
     if featured:
         if low is None or high is None:
             raise InvalidInput("with `features` the bounds of the space do not apply; give low and high, one per feature")
-        found = finite_floats("low", low).reshape(-1), finite_floats("high", high).reshape(-1)
-        if found[0].size != found[1].size or not found[0].size:
-            raise InvalidInput(f"low has {found[0].size} numbers and high {found[1].size}; give one of each per feature")
-        names = ("the feature", "the features")
+        shape = (np.size(low),)
     else:
-        found = _box_bounds(space, low, high)
-        names = ("the observation", "the observations")
-    for i, (lower, upper) in enumerate(zip(*found, strict=True)):
-        for name, bound in (("low", lower), ("high", upper)):
+        _check_box(space)
+        shape = space.shape
+    for name, given in (("low", low), ("high", high)):
+        values = np.asarray(getattr(space, name) if given is None else finite_floats(name, given), dtype=np.float64)
+        if values.shape != shape or not values.size:
+            raise InvalidInput(f"{name} has shape {values.shape}; give one number per dimension, shape {shape}")
+        for i, bound in enumerate(values):
             if not abs(bound) <= _HUGE:
                 raise InvalidInput(
-                    f"dimension {i} of {names[0]} has {name} = {bound:g}, which cannot be cut into cells; give low and high "
-                    f"with the range that {names[1]} keep to there (values beyond it count as in the outer cell)"
+                    f"dimension {i} of the {what} has {name} = {bound:g}, which cannot be cut into cells; give low and high "
+                    f"with the range that the {what}s keep to there (values beyond it count as in the outer cell)"
                 )
+        found.append(frozen(values))
+    for i, (lower, upper) in enumerate(zip(*found, strict=True)):
         if not lower < upper:
             raise InvalidInput(f"dimension {i} goes from {lower:g} to {upper:g}; low must be below high")
-    return frozen(found[0]), frozen(found[1])
+    return found[0], found[1]
 
 
-def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tuple[Floats, Floats]:
+def _check_box(space: Any) -> None:
     if isinstance(space, Discrete):
         raise InvalidInput(f"the observation space is {space}, which is discrete already; use the environment as it is")
     if not isinstance(space, Box):
@@ -69,13 +72,6 @@ def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tu
             f"observations have shape {space.shape}, like an image; cells need a few numbers: give `features`, a function "
             "from an observation to a short vector"
         )
-    result = []
-    for name, given, bound in (("low", low, space.low), ("high", high, space.high)):
-        values = np.asarray(bound if given is None else finite_floats(name, given), dtype=np.float64)
-        if values.shape != space.shape:
-            raise InvalidInput(f"{name} has shape {values.shape}; give one number per dimension, shape {space.shape}")
-        result.append(values)
-    return result[0], result[1]
 
 
 def _inner_edges(bins: Any, low: Floats, high: Floats) -> tuple[Floats, ...]:

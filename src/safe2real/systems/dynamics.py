@@ -138,8 +138,8 @@ class Noise:
         law: the simulator's law of w: one probability for each of `values`, or a mapping from w to it. With `classes` a
             mapping from each class to such a law.
         classes: a function of (state, action): those of one class share one law. All share one if it is left out.
-        exact: your word that the real system is such a system, with this f and these classes, whatever its laws are.
-            Certificates then rest on it, and say so first. Otherwise it finds plans that a trial has to certify.
+        exact: whether the real system is such a system, with this f and these classes, for any laws. Certificates then rest
+            on this claim and name it first. Otherwise the ties only find plans, which a trial has to certify.
         reported: whether every episode will say which w was drawn (`info["noise"]`); rows in which two values of w look
             alike can then be learnt from too.
     """
@@ -177,7 +177,7 @@ def from_dynamics(
         The system, with `model` and `ties` for a `Problem`.
 
     Raises:
-        InvalidInput: a law that is none, a step to a state that is not there; says which.
+        InvalidInput: a law is no distribution, or a step leads to a state that is not listed; names it.
 
     Example:
         >>> pond = from_dynamics(

@@ -79,7 +79,7 @@ class Counting:
         delta: probability that some row is farther from the truth than its accuracy.
 
     Raises:
-        InvalidInput: one of them is not what it has to be.
+        InvalidInput: an argument is invalid.
     """
 
     unvisited: Unvisited = "uniform"
@@ -202,7 +202,7 @@ class EstimatedModel(RowAccuracy, Runnable):
     outcomes: Outcomes  # the empirical rows in the environment's numbers
     log: EpisodeLog | None
     partial: bool  # whether episodes that were cut short are among the samples
-    seen_as: Discretised | Numbering | None = None  # the state of an observation, where observations are no numbers
+    seen_as: Discretised | Numbering | None = None  # numbers observations that are no numbers
 
     def __repr__(self) -> str:
         return f"EstimatedModel({count(self.samples, 'sample')} of {self.source})\n  {self.model}"
@@ -366,7 +366,7 @@ def estimate_by_sampling(
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: the simulator has no `sample`, or what is given does not fit it.
+        InvalidInput: the simulator has no `sample`, or an argument does not fit it.
 
     Example:
         >>> class Coin:
@@ -432,7 +432,7 @@ def estimate_by_running(
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: what is given does not fit the environment, or it cuts an episode short.
+        InvalidInput: an argument does not fit the environment, or it cuts an episode short.
 
     Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
     environment is a finite Markov system (cells of a `Discretised` one are not, in episodes), and that with `partial` no
@@ -479,7 +479,7 @@ def estimate_from_log(
         episodes, so that imports can refuse them.
 
     Raises:
-        InvalidInput: the log cannot be read, does not fit what is given, or has episodes that are cut short.
+        InvalidInput: the log cannot be read, does not fit the arguments, or has episodes that are cut short.
 
     Example:
         >>> estimated = estimate_from_log([([0, 1, 0], [0, 1]), ([0, 1, 1], [0, 0])], 2)

@@ -34,7 +34,7 @@ NAMELESS = Legend()
 class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment seen as a `FiniteSystem`: Discrete spaces, and episodes of exactly H steps.
 
-    After the end of the environment's episode the wrapper goes on alone, in the absorbing state.
+    After the environment's episode has ended, the wrapper stays in the absorbing state up to the horizon.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], system: FiniteSystem) -> None:
@@ -99,7 +99,7 @@ def first_of(space: Any) -> int:
 
 
 def check_spaces(env: Any) -> None:
-    """Refuse what is not an environment with Discrete observations and actions."""
+    """Refuse anything but an environment with Discrete observations and actions."""
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment, e.g. gymnasium.make(...)")
     for what, space in (("observation", env.observation_space), ("action", env.action_space)):
@@ -175,7 +175,7 @@ def legend_of_env(
     num_actions: int,
     given: Legend = NAMELESS,
 ) -> Legend:
-    """Return the names that are given, and for what is not given those that the environment (or None) states itself.
+    """Return the given names; missing ones are those of the environment, if there is one and it has names.
 
     Raises:
         InvalidInput: the given names are of another size.

@@ -1,4 +1,4 @@
-"""What a plan is worth when it runs: episodes in an environment, means with confidence intervals, beside what was promised.
+"""Rollouts of plans: episodes in an environment, means with confidence intervals, compared with the plan's bounds.
 
 The value is the sum of the reward that was planned for, the costs are those of the constraints, both by the model's tables
 along what the environment did. All intervals hold together with probability 1 - delta, and at every number of episodes at
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Agreement(StrEnum):
-    """What was observed beside what was promised."""
+    """The interval that was observed, compared with the bound that was promised."""
 
     CONFIRMED = "confirmed"
     """The whole interval keeps the promise."""
@@ -70,7 +70,7 @@ class Observed:
         return Agreement.CONFIRMED if worst >= sign * self.promised - ROUNDING else Agreement.CONSISTENT
 
     def describe(self) -> str:
-        """In words."""
+        """Return mean, interval, promise and agreement in one line."""
         ends = f"[{rounded_down(self.low)}, {rounded_up(self.high)}]"
         found = f"{self.name}: {self.mean:.6g} on average, expected in {ends}"
         if self.promised is None:
@@ -105,7 +105,7 @@ class Rollout:
         return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
 
     def describe(self) -> str:
-        """The figures, how sure they are, and whether they agree with what was promised."""
+        """Return means, intervals and their agreement with the promises, one line each."""
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
         head = f"{count(self.episodes, 'episode')} of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
@@ -119,7 +119,7 @@ class Rollout:
 
 
 def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
-    """[K] what the states would cost that the last steps led to, if there were another step; 0 of what is no cost."""
+    """[K] mean cost of the states that the last steps led to, least over actions; 0 for a constraint that is no cost."""
     if model.counts_end:
         return frozen(np.zeros(model.num_constraints))
     ends = np.array([one.states[-1] for one in seen], dtype=np.int64)

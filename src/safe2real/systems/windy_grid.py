@@ -166,7 +166,7 @@ class WindyGrid:
         return frozen(self.gaps() > 0.0)
 
     def mismatch_gap(self) -> float:
-        """sigma_s, the smallest positive entry of `gaps`; 1.0 if there is none, for then every separation holds."""
+        """sigma_s, the smallest positive entry of `gaps`; 1.0 without one: then any gap is true."""
         gaps = self.gaps()
         return float(gaps[gaps > 0.0].min(initial=1.0))
 
