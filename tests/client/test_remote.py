@@ -15,7 +15,7 @@ from safe2real.methods import ForRewards
 from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import three_states
-from tests.service.serving import listening
+from tests.service.servers import listening
 
 REWARD = np.array([[0.0, 1.0], [0.0, 0.5], [0.0, 0.0]])
 
