@@ -53,7 +53,7 @@ LEFT_OUT = MappingProxyType(
 
 
 class RemoteCampaign:
-    """Ask and tell over HTTP. One object for each thread.
+    """A campaign on a service, over HTTP. Use one object for each thread.
 
     A request whose answer was lost is retried for `patience` seconds: asks, tells, abandonments and imports are never
     recorded twice. Requests that are not safe to repeat (`declare`, trials, `branch`, `create`) are retried only if the

@@ -63,7 +63,14 @@ class LoggedEpisode:
         return self.actions.size
 
     def ends_at(self, step: int) -> bool:
-        """Whether the environment ended the episode with this step, counted from 0."""
+        """Return whether the environment ended the episode with a step.
+
+        Args:
+            step: counted from 0.
+
+        Returns:
+            True for the last step of a terminated episode.
+        """
         return self.terminated and step == self.length - 1
 
 

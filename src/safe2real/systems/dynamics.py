@@ -103,15 +103,28 @@ class Dynamics(Runnable):
         return self.system.model
 
     def where(self, predicate: Callable[[Any], bool]) -> Floats:
-        """[S, A], 1 in every state of which `predicate(state)` is true, else 0: a reward to plan for."""
+        """Return the reward that is 1 in all states with a property, else 0.
+
+        Args:
+            predicate: a function of a state; true where the reward is paid.
+
+        Returns:
+            A reward [S, A] to plan for.
+        """
         check_function("predicate", predicate, "state")
         return self.system.where(np.array([bool(predicate(state)) for state in self.states]))
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> DynamicsEnv:
-        """The (real) environment `env`, whose observations are `states`, in these numbers.
+        """Show a running environment, whose observations are `states`, in the model's numbers.
 
-        It is stepped with the `actions` themselves. Where it says which noise was drawn, in `info["noise"]`, that is held
-        against f at once, and passed on as the number of the label.
+        It is stepped with the `actions` themselves. If it reports the noise that was drawn, in `info["noise"]`, the report
+        is compared with f at once, and passed on as the number of the label.
+
+        Args:
+            env: the real environment.
+
+        Returns:
+            The environment, for `explore` and `roll_out`.
         """
         return DynamicsEnv(env, self)
 

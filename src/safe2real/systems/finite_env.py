@@ -55,12 +55,36 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._over = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode of the environment.
+
+        Args:
+            seed: of the environment's random numbers; None goes on with them.
+            options: passed to the environment.
+
+        Returns:
+            The first state in the model's numbers, and the environment's information.
+
+        Raises:
+            OutsideModel: the episode starts in a state that the model does not have.
+        """
         state, info = self.env.reset(seed=seed, options=options)
         self._state, self._step, self._over = self._number(state), 0, False
         self._seen = self.system.state_of(self._state)
         return self._seen, info
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Args:
+            action: its number.
+
+        Returns:
+            The next state in the model's numbers, the reward, False, whether the horizon is reached, and information.
+
+        Raises:
+            StepLimit: the environment cut the episode off before the horizon.
+            OutsideModel: the step leads to a state, or has a cost, that the model does not have.
+        """
         self._step += 1
         last = self._step >= self.system.model.steps
         if self._over:

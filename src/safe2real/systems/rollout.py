@@ -60,7 +60,7 @@ class Observed:
 
     @property
     def agreement(self) -> Agreement:
-        """Whether the interval keeps the promise, breaks it, or leaves it open."""
+        """Whether the interval satisfies the bound, violates it, or leaves it open."""
         if self.promised is None:
             return Agreement.NOTHING_PROMISED
         sign = 1.0 if self.relation == ">=" else -1.0
@@ -70,7 +70,11 @@ class Observed:
         return Agreement.CONFIRMED if worst >= sign * self.promised - ROUNDING else Agreement.CONSISTENT
 
     def describe(self) -> str:
-        """Return mean, interval, promise and agreement in one line."""
+        """Say the mean, its interval, and whether they agree with the promise.
+
+        Returns:
+            One line.
+        """
         ends = f"[{rounded_down(self.low)}, {rounded_up(self.high)}]"
         found = f"{self.name}: {self.mean:.6g} on average, expected in {ends}"
         if self.promised is None:
@@ -81,7 +85,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rollout:
-    """What was seen of a plan or a policy; `describe()` says it in words."""
+    """Measured episodes of a plan or a policy; `describe()` reports them in words."""
 
     episodes: int
     delta: float  # all intervals hold together with probability 1 - delta
@@ -100,12 +104,16 @@ class Rollout:
 
     @property
     def contradicted(self) -> tuple[Observed, ...]:
-        """What was promised and is not so."""
+        """Quantities whose interval contradicts the plan's bound."""
         found = (*self.constraints, *(() if self.value is None else (self.value,)))
         return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
 
     def describe(self) -> str:
-        """Return means, intervals and their agreement with the promises, one line each."""
+        """Say what was observed, how certain it is, and whether it agrees with the promises.
+
+        Returns:
+            Some lines of text.
+        """
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
         head = f"{count(self.episodes, 'episode')} of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
