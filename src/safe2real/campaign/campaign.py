@@ -202,13 +202,14 @@ class Campaign:
 
         `trajectory` is the pair (states, actions), one state more than actions, a `Trajectory`, or an object {"states":
         [...], "actions": [...]} from another language, with "left_model": true if so. The same episode told again changes
-        nothing; another one for the same deployment is a `Conflict`. With `partial`
-        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
-        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
-        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
-        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
-        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
-        tells it, which is recorded.
+        nothing; another one for the same deployment is a `Conflict`.
+
+        With `partial` the episode may have been cut short: give all transitions that were seen. With `left_model` the system
+        then went where the model has no state: give (states, actions), as many actions as states, the last of which led
+        there; both empty if the episode began there. An episode that begins where the model's never do is the same. It
+        refutes the model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is
+        still taken. `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why
+        another one tells it, which is recorded.
         """
         check_told(trajectory)
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
