@@ -9,8 +9,8 @@ from safe2real.campaign.events import ImportBody
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.testing.systems import random_case
-from tests.cli.driving import campaign as command
-from tests.cli.driving import done
+from tests.cli.commands import campaign as command
+from tests.cli.commands import done
 
 CASE = random_case(1)
 

@@ -8,7 +8,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput, StorageFailure
 from tests.campaign.systems import change, ids_of, paper_grid, run_rounds, three_states
-from tests.cli.driving import campaign as command
+from tests.cli.commands import campaign as command
 
 
 @pytest.fixture

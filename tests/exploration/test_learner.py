@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import methods, radii
 from safe2real.evidence.counts import Counts
-from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.evidence.row_rule import Separation
 from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.radii import System, radius_after
+from safe2real.radii import System
 from safe2real.systems.measure import estimate_margin, estimate_mismatch_gap
+from tests.evidence.small_learners import hybrid_model
 from tests.exploration.tiny import PLAIN, ROWS, SAFE, settings, stay, tiny
 
 KERNEL = s2r.Kernel.from_dense(ROWS)
@@ -93,7 +94,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
     threshold = 0.5 * (0.02 + 0.9)
     needed = next(n for n in range(1, 10_000) if radius_after(radii.Literal(), n, system, delta) <= threshold)
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta)
     for n in range(1, needed + 1):
         assert hybrid.suspects[0, 0], n
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
@@ -106,7 +107,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
 
 def test_deletion_is_permanent_and_counts_go_on():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1)
     for _ in range(30):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
     assert not hybrid.suspects[0, 0]
@@ -120,7 +121,7 @@ def test_deletion_is_permanent_and_counts_go_on():
 
 def test_a_wrong_row_stays_suspect():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1)
     rng = np.random.default_rng(0)
     for _ in range(20_000):
         hybrid.observe(s2r.Trajectory.of(model, [0, int(rng.random() < 0.4)], [0]))
@@ -171,7 +172,7 @@ def test_an_infeasible_plan_and_algorithm_3_are_never_certified_even_with_litera
 
 def test_a_row_is_cleared_at_a_tie_and_then_costs_h_eps():
     def after(gap):
-        hybrid = HybridModel(KERNEL, 2, separation=Separation(gap, gap), radius=radii.Scaled(0.1), delta=0.1)
+        hybrid = hybrid_model(KERNEL, 2, separation=Separation(gap, gap), radius=radii.Scaled(0.1), delta=0.1)
         hybrid.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
         return hybrid
 

@@ -462,7 +462,7 @@ successors = "ties.npz:successors"
     )
     given = read_spec_file(write(tmp_path, text))
     assert given.problem.ties.num_labels == 1
-    assert len(given.problem.copied_states()) == given.system.model.num_states
+    assert len(given.problem.copies) == given.system.model.num_states
     refused(tmp_path, LAKE + "\n[ties]\nclasses = 3", "ties lacks 'successors'")
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.oracles.run_length_bounds import literal_beta
+from experiments.oracles.run_length_bounds import literal_beta, radius_after
 from safe2real import radii
 from safe2real._compiled import row_update as _kernels
 from safe2real.evidence.row_rule import RowFacts, rule_of
-from safe2real.radii import Radius, System, literal_constants, radius_after, subset_costs
+from safe2real.radii import Radius, System, literal_constants, subset_costs
 from tests.compiled.calling import radius_at
 from tests.radii.formulas import FORMULAS, TIGHT
 

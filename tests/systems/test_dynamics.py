@@ -173,7 +173,7 @@ def test_noise_that_an_environment_reports_is_counted_where_the_successor_does_n
     s2r.explore(learner, made.as_env(Pond()), max_rounds=10)
     evidence = learner.evidence
     (unit,) = np.flatnonzero(evidence.pooling.classes >= 0)
-    assert evidence.units.counts.tally.visits[unit] == 40  # every step
+    assert evidence.unit_model.counts.tally.visits[unit] == 40  # every step
     assert learner.samples == 40
 
 

@@ -43,7 +43,7 @@ _OWN = "this campaign's own deployments"
 
 
 class Overlap(StrEnum):
-    """What to do with episodes of a log that look like recorded ones."""
+    """The treatment of imported episodes that look like recorded ones."""
 
     REFUSE = "refuse"
     """Refuse the log, and say how many there are."""
@@ -329,7 +329,7 @@ def _body(part: ImportBody) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CarriedOver:
-    """What a campaign took in of another."""
+    """The episodes that a campaign took over from another."""
 
     campaign: str  # the name of the other
     policies: int  # logs, one for each policy that was run there

@@ -53,7 +53,7 @@ _DRAWN = re.compile(r'"drawn":(0|[1-9][0-9]{0,8}),')  # in a body as it is writt
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """Something in the record that is not as it must be."""
+    """A problem that `verify` found in the record."""
 
     sequence: int  # the event
     deployment: int | None
@@ -62,7 +62,7 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Deployments that would be another today, and claim no more than is provable: older revisions, other machines."""
+    """Deployments whose recorded bounds differ from today's without claiming too much: older revisions, other machines."""
 
     deployments: int
     largest: float  # of any bound or Delta
@@ -87,7 +87,7 @@ class Ledger:
 
     @property
     def standing(self) -> Standing:
-        """What the deployments are worth, as far as the record shows: nothing is shown by one that does not check."""
+        """The standing of all deployments, by the record alone; never certified if the record does not verify."""
         found = standing_of(self.doubts)
         return Standing.INCOMPLETE if self.problems and found is Standing.CERTIFIED else found
 
@@ -102,7 +102,11 @@ class Ledger:
         return not self.problems
 
     def describe(self) -> str:
-        """What was checked and what was found, in one sentence."""
+        """Say what was checked and found.
+
+        Returns:
+            One sentence.
+        """
         if not self.holds:
             first = self.problems[0]
             return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"

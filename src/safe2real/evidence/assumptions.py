@@ -166,7 +166,7 @@ def _within_assumed(problem: Problem) -> list[Assumption]:
     stated = _stated_within(problem)
     if not stated.any():
         return []
-    furthest = float(np.max(np.asarray(problem.within_rows())[stated]))
+    furthest = float(problem.within_rows()[stated].max())
     text = (
         f"the simulator's rows are within the stated distances of the real ones: {count(int(stated.sum()), 'row')}, "
         f"at most {furthest:g} in TV distance"
@@ -176,8 +176,7 @@ def _within_assumed(problem: Problem) -> list[Assumption]:
 
 def _stated_within(problem: Problem) -> NDArray[np.bool_]:
     """[R] rows of which a distance was stated that says something; a known row is exact whatever is stated."""
-    known, within = problem.known_rows(), problem.within_rows()
-    return np.zeros(known.size, dtype=np.bool_) if within is None else np.asarray((within < 1.0) & ~known)
+    return np.asarray((problem.within_rows() < 1.0) & ~problem.known_rows())
 
 
 def _of_these_within(problem: Problem, evidence: Evidence) -> str:

@@ -239,8 +239,7 @@ def explore(
     check_reset(env)
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
-    ties = learner.problem.ties
-    reported = ties is not None and ties.reported
+    reported = learner.problem.reports_labels
     world: World = Environment(model, env, learner.seeds, (*faults, KeyboardInterrupt), reported=reported)
     if keep is not None:
         world = _Keeping(world, model, keep)

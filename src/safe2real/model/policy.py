@@ -320,7 +320,7 @@ def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
 
 
 def fitted(policy: _AnyPolicy, model: CMDP, name: str = "policy") -> _AnyPolicy:
-    """The policy as `model` takes it: one that says what to do in each of its actions will do where it counts the end.
+    """Return the policy with a step for each one that `model` sums: where it counts the end, one more than actions.
 
     Raises:
         InvalidInput: it was made for another system.

@@ -278,16 +278,5 @@ def without_constraints(model: CMDP) -> CMDP:
 
 def remaining(problem: Problem) -> str:
     """Return the assumptions about the real system that no check can prove, in words, for verdicts."""
-    stated = ["the margin", "the gaps"]
-    if problem.known_rows().any():
-        stated.append("the known rows")
-    if problem.support is not None:
-        stated.append("the declared support")
-    if problem.estimated is not None:
-        stated.append("the accuracy of the estimated rows")
-    if problem.ties is not None and problem.ties.exact:
-        stated.append("the exact ties")
-    within = problem.within_rows()
-    if within is not None and (within < 1.0).any():
-        stated.append("the distances that `within` states")
-    return f"{', '.join(stated[:-1])} and {stated[-1]}"
+    *others, last = problem.unproved()
+    return f"{', '.join(others)} and {last}"

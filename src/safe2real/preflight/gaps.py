@@ -153,9 +153,9 @@ def _gaps_around(problem: Problem, method: Method, low: float, high: float) -> t
 
 def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
     """Check rows [R] with distances `gaps` against `within`, to which confidence sets are restricted."""
-    within = problem.within_rows()
-    if within is None:
+    if problem.within is None:
         return []
+    within = problem.within_rows()
     far = ~problem.known_rows() & (gaps > within + ROUNDING)
     numbers = {"rows": int(far.sum()), "stated": int((within < 1.0).sum())}
     if not far.any():

@@ -469,8 +469,7 @@ def _other_than(method: Method) -> Method | None:
 
 def _can_declare(problem: Problem) -> bool:
     """Return whether the simulator rules out successors that no declaration rules out yet."""
-    tied = problem.ties is not None and problem.ties.exact
-    if problem.support is not None or tied or problem.copies is not None:
+    if problem.support is not None or problem.rows_alike:
         return False
     length = problem.simulator.kernel.length
     return bool(((length > 0) & (length < problem.simulator.num_states)).any())

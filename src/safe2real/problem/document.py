@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -74,19 +75,8 @@ def to_document(problem: Problem) -> dict[str, Any]:
         document["counts_end"] = True
     if model.legend:
         document["legend"] = model.legend.to_json()
-    if problem.known is not None:
-        document["known"] = array_to_json(np.asarray(problem.known))
-    if problem.within is not None:
-        document["within"] = array_to_json(np.asarray(problem.within))
-    if problem.support is not None:
-        document["support"] = _kernel_to_json(problem.support)
-    if problem.estimated is not None:
-        document["estimated"] = _estimated_to_json(problem.estimated)
-    if problem.ties is not None:
-        document["ties"] = ties_to_json(problem.ties)
-    if problem.copies is not None:
-        document["copies"] = array_to_json(np.asarray(problem.copies))
-    return document
+    declared = {name: (write, getattr(problem, name)) for name, (write, _) in _DECLARED.items()}
+    return document | {name: write(value) for name, (write, value) in declared.items() if value is not None}
 
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
@@ -140,12 +130,7 @@ def problem_of(model: CMDP, given: dict[str, Any], extensions: Extensions = ()) 
         simulator=model,
         baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
         settings=_settings_from_json(given["settings"], extensions),
-        known=given.get("known"),
-        within=numbers_from_json(given["within"], "within") if "within" in given else None,
-        support=kernel_from_json(given["support"], "support") if "support" in given else None,
-        estimated=_estimated_from_json(given["estimated"]) if "estimated" in given else None,
-        ties=ties_from_json(given["ties"]) if "ties" in given else None,
-        copies=numbers_from_json(given["copies"], "copies") if "copies" in given else None,
+        **{name: read(given[name], name) for name, (_, read) in _DECLARED.items() if name in given},
     )
 
 
@@ -160,7 +145,7 @@ def check_no_method(document: Any) -> None:
 
 
 def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
-    """Refuse policies that could not be handed out, and constraints that could not be; said before one is written out."""
+    """Refuse sizes with which a policy or the constraints would exceed the byte limit, before one is written out."""
     tables = max(1, constraints)
     check_bytes(
         f"horizon is {shown(horizon)}: with {kernel.num_states} states, {kernel.num_actions} actions and {constraints} "
@@ -286,7 +271,18 @@ def _estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
     }
 
 
-def _estimated_from_json(value: Any) -> RowAccuracy:
-    given = check_keys(value, "estimated", required=("accuracy", "visits", "delta", "certified"))
-    arrays = {name: numbers_from_json(given[name], f"estimated.{name}") for name in ("accuracy", "visits")}
+def _estimated_from_json(value: Any, name: str) -> RowAccuracy:
+    given = check_keys(value, name, required=("accuracy", "visits", "delta", "certified"))
+    arrays = {key: numbers_from_json(given[key], f"{name}.{key}") for key in ("accuracy", "visits")}
     return RowAccuracy(**{**given, **arrays})
+
+
+_DECLARED: dict[str, tuple[Callable[[Any], Any], Callable[[Any, str], Any]]] = {
+    "known": (array_to_json, lambda value, name: None if value is None else numbers_from_json(value, name)),
+    "within": (array_to_json, numbers_from_json),
+    "support": (_kernel_to_json, kernel_from_json),
+    "estimated": (_estimated_to_json, _estimated_from_json),
+    "ties": (ties_to_json, ties_from_json),
+    "copies": (array_to_json, numbers_from_json),
+}
+"""What a user may declare of the real system's rows: how each is written, and how it is read."""
