@@ -173,8 +173,7 @@ def test_logs(pair):
 
 def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_somebody_knows_better(service, tmp_path):
     problem, (url, token) = three_states().specification, service
-    careless = MarkovPolicy.uniform(horizon=4, num_states=3, num_actions=2)
-    lost = replace(problem, baseline=careless, settings=replace(problem.settings, margin=2.5))
+    lost = replace(problem, baseline=MarkovPolicy.deterministic([1, 1, 1], num_actions=2, horizon=4))
     place = f"{url}/campaigns/lost"
     for create in (lambda **said: Campaign.create(tmp_path / "lost.db", lost, **said),
                    lambda **said: RemoteCampaign.create(place, lost, token, **said)):  # fmt: skip
