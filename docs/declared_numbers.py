@@ -1,6 +1,4 @@
-"""Episodes to 5 % that three pages quote beyond the grid, on cliff, lake, warehouse and pond.
-
-The pages are declared-rewards.md, structure.md and samples.md.
+"""Episodes to 5 % that declared-rewards.md, structure.md and samples.md quote, beyond those on the grid.
 
 python docs/declared_numbers.py [SYSTEM ...]    # cliff, lake, warehouse, pond, tried, ledge; all without a name
 
@@ -37,9 +35,12 @@ def print_declared(system: str, rewards: dict[str, tuple[str, ...]], seeds: int 
             assert not any(run["unsafe_rounds"] or run["lost"] for run in runs)
             assert all(run["looked"] == run["true"] for run in runs)
             episodes = [run["episodes"][0] or float("inf") for run in runs]
-            each = ", ".join(f"{one:,.0f}" for one in episodes)
-            middle = f"{statistics.median(episodes):,.0f}"
-            print(f"{system}, {reward}, declared {way}: {middle} episodes to 5 % (seeds: {each});", end=" ")
+            each = ", ".join(f"{one:,.0f}" if one < float("inf") else "-" for one in episodes)
+            middle = statistics.median(episodes)
+            shown = (
+                f"{middle:,.0f} episodes to 5 %" if middle < float("inf") else f"not to 5 % within {MOST[system]:,} episodes"
+            )
+            print(f"{system}, {reward}, declared {way}: {shown} (seeds: {each});", end=" ")
             widths = [100.0 * (1.0 - run["lower"] / run["upper"]) for run in runs]
             print("intervals then", ", ".join(f"{width:.1f} %" for width in widths), end="; ")
             print("plans", ", ".join(str(run["plans"]) for run in runs), flush=True)

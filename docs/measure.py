@@ -64,6 +64,7 @@ MEASUREMENTS = {
     ),
     "mountain-car": Measurement("examples/mountain_car.py --out OUT", (("mountain-car.png",) * 2,)),
     "episodes": Measurement("docs/episode_numbers.py"),
+    "end": Measurement("docs/end_numbers.py", quick=True),
     "declared": Measurement("docs/declared_numbers.py"),
     "kinds": Measurement("docs/kinds_numbers.py OUT", (("kinds-machine.png",) * 2, ("kinds-pond.png",) * 2)),
     "tutorials": Measurement("docs/tutorial_numbers.py"),
@@ -75,6 +76,7 @@ _IN_OUTPUT = re.compile(_NUMBER)
 _IN_PAGE = re.compile(rf"(?<![\w.,/]){_NUMBER}(?![\w/])")
 _REGION = re.compile(r"<!-- numbers of: ([^;>]+?)(?:; given: ([^>]*?))? -->(.*?)<!-- end of numbers -->", re.DOTALL)
 _CODE_AND_LINKS = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
+_BLOCKS = re.compile(r"```.*?```|`<!--[^`]*-->`", re.DOTALL)
 _LINE = re.compile(r"ends with `([^`]+)`")
 _OF_THE_CLOCK = re.compile(rf"{_NUMBER} (?:ms|s|h)\b|{_NUMBER} times as long|median of \d+ measured|/tmp/\S+|\d+:\d\d:\d\d")
 
@@ -131,7 +133,7 @@ def numbers_of(output: str) -> list[float]:
 
 def stale_numbers(page: Path) -> list[str]:
     """Return a sentence for every quoted number of a page that the outputs it names do not have."""
-    text, problems = page.read_text(), []
+    text, problems = _BLOCKS.sub(" ", page.read_text()), []
     if text.count("<!-- numbers of:") != len(_REGION.findall(text)):
         problems.append("a mark `numbers of` is not closed by `<!-- end of numbers -->`, or has another form")
     for names, given, quoted in _REGION.findall(text):

@@ -12,6 +12,7 @@ import pytest
 import safe2real as s2r
 from docs.check import PAGES, broken_links
 from docs.measure import KEPT, MEASUREMENTS, _agrees, kept, numbers_of, output_of, stale_numbers, without_times
+from docs.page_code import blocks, replaced
 from safe2real.campaign import Campaign
 from safe2real.planning.solve import solve
 from tests.processor import unlike
@@ -75,6 +76,23 @@ def test_a_number_that_was_not_measured_is_found(tmp_path):
     assert "python docs/measure.py never-run" in stale_numbers(page)[0]
     page.write_text(marked.format(measured).replace("end of numbers", "end"))
     assert "is not closed" in stale_numbers(page)[0]
+
+
+def test_a_line_that_was_not_printed_is_found(tmp_path):
+    page, mark = tmp_path / "page.md", "<!-- numbers of: kinds -->\nIt ends with `{}`.\n<!-- end of numbers -->"
+    page.write_text(mark.format(kept("kinds").splitlines()[1]))
+    assert stale_numbers(page) == []
+    page.write_text(mark.format("0 episodes: output at least 99"))
+    assert stale_numbers(page)[0].startswith("no output of docs/measured/kinds has the line")
+
+
+def test_a_variant_of_a_page_s_script_names_what_it_replaces():
+    (code,) = blocks("which-are-you.md", "Let it act")
+    assert "range(3)" in replaced(code, {"range(12)": "range(3)"})
+    with pytest.raises(ValueError, match="no 'nowhere' any more"):
+        replaced(code, {"nowhere": ""})
+    with pytest.raises(ValueError, match="no heading 'Nothing'"):
+        blocks("which-are-you.md", "Nothing")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def ids_of(campaign: Campaign) -> dict[int, str]:
 def model_of(campaign: Campaign) -> dict[str, Any]:
     """Everything that the next deployment follows from, and the deployment itself."""
     proposal = campaign.proposal()
-    hybrid = campaign._record.replay.learner.evidence
+    hybrid = campaign.record.replay.learner.evidence
     return described(hybrid, proposal)
 
 

@@ -70,7 +70,7 @@ def test_a_sorted_log_clears_no_row_on_its_prefix(place: Path, sort: bool) -> No
     with Campaign.create(place, specification) as campaign:
         campaign.import_log("a year", specification.baseline, log)
         assert campaign.assurance().certified
-        assert campaign._record.replay.learner.evidence.suspects[0, 0]
+        assert campaign.record.replay.learner.evidence.suspects[0, 0]
         assert campaign.verify().holds
 
 
@@ -122,7 +122,7 @@ def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
     last = SYSTEM.episode(third)
     learner.count(last.states, last.actions, np.array([0, 4]))
     campaign.proposal()
-    found = campaign._record.replay.learner.evidence.counts.tally
+    found = campaign.record.replay.learner.evidence.counts.tally
     expected = learner.evidence.counts.tally
     for name in ("visits", "successor", "count"):  # also in the order of first successors
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name

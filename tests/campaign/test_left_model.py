@@ -59,7 +59,7 @@ def test_leaving_the_model_is_recorded_once_refutes_and_survives(place: Path, tm
         assert ledger.standing is Standing.REFUTED
         assert ledger.samples == 14
         page = write_campaign_report(campaign, tmp_path / "page.html", forecast=False).read_text()
-        assert f"1 episode went where the model has no state ({deployment.id})" in page
+        assert f"went where the model has no state ({deployment.id})" in page
         assert "left the model" in page
         document = json.loads(export_json(campaign, tmp_path / "record.json").read_text())
         told = [json.loads(event["body"]) for event in document["events"] if event["kind"] == "tell"]
@@ -154,7 +154,7 @@ def test_what_comes_before_and_after_it_is_counted_in_order(place: Path) -> None
             else:
                 learner.count(episode.states, episode.actions, np.array([0, 4]), of_baseline=np.array([False]))
         campaign.proposal()
-        found = campaign._record.replay.learner
+        found = campaign.record.replay.learner
         assert np.array_equal(found.evidence.counts.visits, learner.evidence.counts.visits)
         assert np.array_equal(found.evidence.belief.refuted, learner.evidence.belief.refuted)
         assert np.array_equal(found.evidence.bonus, learner.evidence.bonus)

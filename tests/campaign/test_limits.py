@@ -8,7 +8,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput, StorageFailure
 from tests.campaign.systems import change, ids_of, paper_grid, run_rounds, three_states
-from tests.cli.driving import campaign as command
+from tests.cli.commands import campaign as command
 
 
 @pytest.fixture
@@ -123,16 +123,11 @@ def test_a_withdrawal_before_its_time_does_not_verify(tmp_path, monkeypatch):
             monkeypatch.undo()
 
 
-@pytest.mark.parametrize("lease", [0, -1, float("inf"), 1e12, "60", True])
-def test_leases_that_are_none(tmp_path, lease):
+@pytest.mark.parametrize("lease", [0, -1, float("inf"), 1e12, "60", True, None])
+def test_leases_that_cannot_be_are_refused(place, lease):
     with pytest.raises(InvalidInput, match="lease"):
-        s2r.Campaign.create(tmp_path / "c.db", three_states().specification, lease=lease)
-    assert not (tmp_path / "c.db").exists()
-
-
-def test_a_withdrawal_needs_a_lease(tmp_path):
-    with pytest.raises(InvalidInput, match="withdraw_overdue is set without a lease"):
-        s2r.Campaign.create(tmp_path / "c.db", three_states().specification, withdraw_overdue=True)
+        s2r.Campaign.create(place, three_states().specification, lease=lease, withdraw_overdue=True)
+    assert not place.exists()
 
 
 # The record

@@ -30,7 +30,7 @@ def checked(campaign: Campaign, index: int, **forged):
     events = list(campaign.events())
     events[index] = replace(events[index], body=to_text(json.loads(events[index].body) | forged))
     with campaign.journal.reading() as transaction:
-        checker = Checker(campaign.name, campaign._record.problem_digest, campaign.fresh_learner(), transaction.blob)
+        checker = Checker(campaign.name, campaign.record.problem_digest, campaign.fresh_learner(), transaction.blob)
         return check_record(checker, chained(events))
 
 

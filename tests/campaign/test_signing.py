@@ -109,7 +109,7 @@ def test_a_signature_of_another_is_not_the_author_s(signed, tmp_path, monkeypatc
     """One who has a key of their own, but not the author's, cannot say that it was the author."""
     keys(monkeypatch, tmp_path, f"spy {SPY}", f"cell-3 {CELL}")
     with Campaign.open(signed) as campaign:
-        campaign._record.by = "cell-3"
+        campaign.record.by = "cell-3"
         run_rounds(campaign, SYSTEM, 1)
     assert problems(signed) == ["the event says that 'cell-3' did it, and 'spy' signed it"] * 2
 
@@ -169,7 +169,7 @@ def test_a_snapshot_sealed_by_one_who_is_acted_for_is_not_taken(tmp_path, monkey
     with Campaign.create(place, system.specification) as campaign:
         with campaign.acting_as("cell"):
             campaign.ask(worker="cell")
-        record = campaign._record
+        record = campaign.record
         replay = record.catch_up()
         replay.told += 1000  # a forged state
         forged = snapshot_of(replay, record.problem_digest, campaign.journal.keys.first("cell"))

@@ -79,7 +79,7 @@ def test_a_process_that_begins_from_a_snapshot_knows_the_same(place, monkeypatch
     with Campaign.open(place) as campaign:
         status = timeless(campaign)
         assert min(reads) == covered(place) + 1, "the snapshot was not used"
-        assert state_of(campaign._record.replay) == state_of(replayed(campaign))
+        assert state_of(campaign.record.replay) == state_of(replayed(campaign))
         model = model_of(campaign)
     change(place, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign:
@@ -92,7 +92,7 @@ def test_every_snapshot_on_the_way_leads_to_the_same(place, monkeypatch):
     """Taken after every single event of a lively record, and continued from there."""
     lively(place, 8)
     with Campaign.open(place) as campaign:
-        events, digest = campaign.events(), campaign._record.problem_digest
+        events, digest = campaign.events(), campaign.record.problem_digest
         whole = state_of(replayed(campaign))
         replay = Replay(campaign.fresh_learner())
         for event in events:
@@ -115,7 +115,7 @@ def test_a_planning_campaign_goes_on_bit_for_bit(place, tmp_path):
         run_rounds(quiet, grid, 14)
         with Campaign.open(place) as other:
             run_rounds(other, grid, 2)
-            assert other._record.covered > 0
+            assert other.record.covered > 0
             assert_same_model(model_of(other), model_of(quiet))
 
 
@@ -162,7 +162,7 @@ def test_a_bad_snapshot_is_passed_over(place, harm):
     put_snapshot(place, harm(content_of(place)))
     with Campaign.open(place) as campaign:
         assert timeless(campaign) == status
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
 
 
 def test_a_snapshot_of_a_lost_branch_is_passed_over(place, tmp_path):
@@ -172,11 +172,11 @@ def test_a_snapshot_of_a_lost_branch_is_passed_over(place, tmp_path):
     change(place, "UPDATE safe2real_snapshot SET digest = ?", "0" * 64)
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).events == last
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
     change(place, "UPDATE safe2real_snapshot SET sequence = ?", last + 7)
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).events == last
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
 
 
 def test_verify_does_not_believe_it_and_says_so(place):
@@ -197,8 +197,8 @@ def test_a_signed_record_takes_snapshots_of_its_key_only(place, tmp_path, monkey
     lively(place)
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered > 0
+        assert campaign.record.covered > 0
     put_snapshot(place, forged(content_of(place), claim))
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).told < 100
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0

@@ -87,13 +87,13 @@ def filled(place: Path, kind: Kind) -> None:
         go_on(campaign, kind, 4)
         log = [roll_out(kind.real, baseline, seed=9, round_number=number) for number in range(7)]
         campaign.import_log("log", baseline, log, overlap="count")
-        _ = campaign._record.catch_up().learner.evidence.structured  # asked for plans: what it computes must not show
+        _ = campaign.record.catch_up().learner.evidence.structured  # asked for plans: what it computes must not show
         go_on(campaign, kind, 4)
 
 
 def knows(campaign: Campaign) -> tuple:
     """All that a replay holds, with all its bits."""
-    archive = snapshot.state_of(campaign._record.catch_up(), "")
+    archive = snapshot.state_of(campaign.record.catch_up(), "")
     return archive.document, {name: (one.dtype, one.shape, one.tobytes()) for name, one in archive.arrays.items()}
 
 
@@ -104,10 +104,10 @@ def test_opening_from_a_snapshot_is_opening_by_the_events(place, tmp_path, kind)
     change(bare, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign, Campaign.open(bare) as replayed:
         assert knows(campaign) == knows(replayed)
-        assert campaign._record.covered > 30 > replayed._record.covered
+        assert campaign.record.covered > 30 > replayed.record.covered
         assert_same_model(model_of(campaign), model_of(replayed))
         for one in (campaign, replayed):
-            one._record.covered = one._record._worked = 10**9  # no more snapshots
+            one.record.covered = one.record._worked = 10**9  # no more snapshots
             go_on(one, kind, 3)
         (document, arrays), (others, beside) = knows(campaign), knows(replayed)
         assert arrays == beside
@@ -174,7 +174,7 @@ def test_a_part_that_cannot_be_is_refused_and_the_events_are_read(place, harm):
     put_snapshot(place, rewritten(content_of(place), harm))
     with Campaign.open(place) as campaign:
         assert knows(campaign) == expected
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
         assert "the snapshot" in campaign.verify().describe()
 
 
@@ -212,11 +212,11 @@ def test_one_of_another_release_is_replaced(place, monkeypatch):
     monkeypatch.setattr(record, "LEAST_STEP", 40)  # so much has not come since
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
         campaign.ask(worker="arm")
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered > 30
+        assert campaign.record.covered > 30
 
 
 def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(place, monkeypatch):
@@ -228,10 +228,10 @@ def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(place, m
             raised.setattr(corrected, "revision", corrected.revision + 1)
             with Campaign.open(place) as campaign:
                 campaign.status(forecast=False)
-                assert campaign._record.covered == 0, corrected
+                assert campaign.record.covered == 0, corrected
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered > 30
+        assert campaign.record.covered > 30
 
 
 def test_exact_ties_have_no_snapshot_since_they_are_looked_at_after_batches(place):
@@ -265,7 +265,7 @@ def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands
     change(bare, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign, Campaign.open(bare) as replayed:
         assert timeless(campaign) == timeless(replayed)
-        assert campaign._record.covered > 0
+        assert campaign.record.covered > 0
         assert_same_model(model_of(campaign), model_of(replayed))
         assert campaign.verify().holds
 
@@ -283,7 +283,7 @@ def test_a_long_log_is_covered_as_soon_as_it_is_imported(monkeypatch):
         assert len(campaign.events()) < 40
     with Campaign.open(new) as campaign:
         expected = campaign.status(forecast=False)
-        assert campaign._record.covered > 1
+        assert campaign.record.covered > 1
         assert campaign.verify().holds
         assert expected.samples == 210
 

@@ -534,6 +534,7 @@ def test_without_the_driver_of_postgresql_the_cure_is_named():
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
+        ("UPDATE safe2real_campaign SET format = 1", r"has format 1 and this version reads format 2; upgrade safe2real"),
         ("UPDATE safe2real_campaign SET format = 3", r"has format 3 and this version reads format 2; upgrade safe2real"),
         (
             "UPDATE safe2real_campaign SET format = 'two'",

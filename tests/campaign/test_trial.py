@@ -66,12 +66,12 @@ def test_what_is_given_up_counts_as_nothing_and_told_late_it_does_not_count_agai
             campaign.abandon(one.id, "battery")
             given_up.append(one)
             lost += one.drawn < 1 and one.mixture.policies[one.drawn].actions is not None
-        evidence = campaign._record.catch_up().learner.evidence
+        evidence = campaign.record.catch_up().learner.evidence
         assert evidence.returns.episodes == lost > 0
         assert evidence.returns.bounds[0].total == 0.0
         for one in given_up:
             campaign.tell(one.id, roll_out(case.reality, one.policy, seed=3, round_number=one.number))
-        evidence = campaign._record.catch_up().learner.evidence
+        evidence = campaign.record.catch_up().learner.evidence
         assert evidence.returns.episodes == lost  # their places were counted, for the worst
         assert evidence.samples == 3 * 30
         held = campaign.ask_batch(2, worker="arm")
@@ -79,7 +79,7 @@ def test_what_is_given_up_counts_as_nothing_and_told_late_it_does_not_count_agai
         campaign.tell(held[1].id, roll_out(case.reality, held[1].policy, seed=3, round_number=40))
         campaign.tell(held[0].id, roll_out(case.reality, held[0].policy, seed=3, round_number=41))
         mine = sum(one.policy.actions is not None for one in held)
-        assert campaign._record.catch_up().learner.evidence.returns.episodes == lost + mine
+        assert campaign.record.catch_up().learner.evidence.returns.episodes == lost + mine
         assert campaign.verify().holds
 
 
@@ -91,13 +91,13 @@ def test_a_log_of_the_policy_counts_as_one_block_and_says_what_that_assumes():
     with s2r.Campaign.create(journal, case.problem, method=trial, trust_margin=True) as campaign:
         campaign.import_log("bench", POLICY, log)
         returns = [utilities_along(case.reality, one.states, one.actions).sum() for one in log]
-        top = campaign._record.catch_up().learner.evidence.returns.bounds[0].high
+        top = campaign.record.catch_up().learner.evidence.returns.bounds[0].high
         whole = mean_bounds(returns, share_of_delta(0.05, 1, 1), high=top)[0]
         assert campaign.floors()["constraint"] == pytest.approx(whole, rel=1e-3)
         said = campaign.proposal().certificate.assumptions
         assert "had no part in choosing it" in " ".join(map(str, said))
         campaign.import_log("other", OTHER, [roll_out(case.reality, OTHER, seed=8, round_number=0)])
-        assert campaign._record.catch_up().learner.evidence.returns.episodes == 200
+        assert campaign.record.catch_up().learner.evidence.returns.episodes == 200
         campaign.ask(worker="arm")
         assert campaign.verify().holds
 
@@ -110,7 +110,7 @@ def test_what_left_the_model_in_a_log_is_counted_before_the_rest_is_looked_at():
     with s2r.Campaign.create(MemoryJournal(), case.problem, method=Trial(POLICY), trust_margin=True) as campaign:
         campaign.import_log("bench", POLICY, good + left, overlap="count")
         mixed = campaign.floors()["constraint"]
-        assert campaign._record.catch_up().learner.evidence.returns.episodes == 120
+        assert campaign.record.catch_up().learner.evidence.returns.episodes == 120
     with s2r.Campaign.create(MemoryJournal(), case.problem, method=Trial(POLICY), trust_margin=True) as campaign:
         campaign.import_log("bench", POLICY, good, overlap="count")
         assert mixed < 0.6 * campaign.floors()["constraint"]
@@ -150,7 +150,7 @@ def test_a_forged_record_is_refused(change, message):
     with s2r.Campaign.open(journal) as campaign:
         policies = {digest_of(policy_to_bytes(one)): policy_to_bytes(one) for one in (POLICY, OTHER, case.problem.baseline)}
         events = _forge(campaign.events(), change)
-        record = campaign._record
+        record = campaign.record
         honest, forged = (
             check_record(Checker(record.name, record.problem_digest, record.fresh_learner(), policies.get), given)
             for given in (campaign.events(), events)

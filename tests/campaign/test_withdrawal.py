@@ -99,7 +99,7 @@ def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
 def problems(campaign: Campaign, events: list) -> list[str]:
     with campaign.journal.reading() as transaction:
         contents = dict(transaction.policies())
-    checker = Checker(campaign.name, campaign._record.problem_digest, campaign.fresh_learner(), contents.get)
+    checker = Checker(campaign.name, campaign.record.problem_digest, campaign.fresh_learner(), contents.get)
     found = []
     for event in events:
         checker.events = event.sequence

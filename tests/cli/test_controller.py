@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.driving import done, specification
+from tests.cli.commands import done, specification
 
 # The machine: reads an answer to ask and the specification, runs the policy on the specification's own dynamics.
 MACHINE = """

@@ -10,7 +10,7 @@ import safe2real as s2r
 from safe2real.campaign.files import whole_file
 from safe2real.report import export
 from tests.campaign.systems import three_states
-from tests.cli.driving import campaign, done, run_rounds, specification
+from tests.cli.commands import campaign, done, run_rounds, specification
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +85,6 @@ def test_the_report_is_a_page_that_names_its_campaign(ran, tmp_path):
 
 def test_a_place_that_cannot_be_written(ran, tmp_path):
     ended = campaign("export", ran, "--out", tmp_path / "nowhere" / "record.json")
-    assert (ended.code, ended.error) == (5, "storage")
-
-
-@pytest.mark.parametrize("command", ["export", "report"])
-def test_a_campaign_that_is_not_there(tmp_path, command):
-    ended = campaign(command, tmp_path / "nowhere.db", "--out", tmp_path / "out")
     assert (ended.code, ended.error) == (5, "storage")
 
 

@@ -3,6 +3,7 @@
 import errno
 import io
 import re
+import subprocess
 import sys
 
 import pytest
@@ -17,7 +18,7 @@ from safe2real.cli import campaign as module
 from safe2real.cli import io as streams
 from safe2real.errors import InvalidInput
 from safe2real.parallel import ENGINES
-from tests.cli.driving import campaign
+from tests.cli.commands import campaign
 
 COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "export", "report"]
 
@@ -142,6 +143,15 @@ def test_libraries_say_nothing_on_standard_error(capfd):
         finally:
             sys.excepthook = hook
     assert capfd.readouterr().err == ""
+
+
+def test_a_filter_that_a_library_adds_shows_no_warning():
+    script = (
+        "import warnings; from safe2real.cli.io import keep_to_one_line; keep_to_one_line();"
+        "warnings.filterwarnings('once', '', DeprecationWarning); warnings.warn('old', DeprecationWarning)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
 
 
 def test_what_needs_more_memory_than_there_is_is_one_line(monkeypatch):

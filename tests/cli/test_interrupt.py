@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.preflight.specs import REAL, TOML, write
-from tests.service.looking_at import Command
+from tests.service.browser import Command
 
 PROGRAM = """
 import signal, sys

@@ -45,15 +45,16 @@ METHODS = [
     methods.RewardFree(),
     methods.Unconstrained(),
     methods.ForRewards(REWARD, accuracy=0.5),
-    methods.Trial(tiny().baseline),  # without a target, which is null
+    methods.Trial(tiny().baseline),  # without a target, which is null in JSON and not in TOML
     methods.Trial(tiny().baseline, rewards=REWARD, target={'far "end"': 0.5}, number=2),
 ]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
-def test_the_document_has_the_method(tmp_path, method):
+@pytest.mark.parametrize("form", ["json", "toml"])
+def test_both_forms_have_the_method(tmp_path, method, form):
     given = write(tmp_path, to_text(document_of(tiny(), method)), "spec.json")
-    again = read_spec_file(write(tmp_path, spec(given), "again.json"))
+    again = read_spec_file(write(tmp_path, spec(given, "--to", form), f"again.{form}"))
     assert again.to_text() == read_spec_file(given).to_text()
     assert type(again.method) is type(method)
 
@@ -78,6 +79,13 @@ def test_an_environment_gives_a_specification_that_is_read_at_once(tmp_path):
     assert (model.steps, model.wordings[0].number(model.thresholds[0])) == (6, pytest.approx(0.4))
     assert (settings.margin, settings.tolerance) == (0.2, 0.05)
     assert sorted(state for state, cost, _ in given.system.arrivals if cost) == [5, 7, 11, 12]  # the holes, not the goal
+
+
+def test_an_environment_whose_ends_pay_alike_has_no_unsafe_state_yet(tmp_path):
+    """Every end of the cliff's episodes is the goal, and costs as much as any step."""
+    file = tmp_path / "cliff.toml"
+    assert new(file, "--gymnasium", "CliffWalking-v1", "--horizon", 6, "--limit", 0.4).exit_code == 0
+    assert "unsafe = []  # states that cost 1 on arrival: name them\n" in file.read_text()
 
 
 def test_a_table_of_ones_own_is_asked_for_its_numbers(tmp_path):

@@ -113,6 +113,7 @@ NUMBERS = r"showed .*; a state is a whole number: .* system\.as_env"
         (-1, 0, r"env\.reset gave 0; an environment of Gymnasium gives 2 things"),
         (0, shown(1.7), rf"env\.step {NUMBERS}"),
         (0, (1, 0.0, False, {}), r"env\.step gave .* gives 5 things"),
+        (2, (1, 0.0, False, True, {}), r"cut the episode off after 3 steps, before the horizon of 5; .* nothing is counted"),
     ],
 )
 def test_the_first_episode_tries_the_wiring_and_a_slip_can_be_mended(at, does, said):

@@ -116,7 +116,7 @@ def test_data_that_contradict_an_assumption_end_the_forecast():
     assert "contradict an assumption" in text
 
 
-@pytest.mark.parametrize("wrong", [{"runs": 0}, {"max_rounds": 0}, {"delta": 1.0}, {"reality": ROWS}])
+@pytest.mark.parametrize("wrong", [{"runs": 0}, {"max_rounds": 0}, {"reality": ROWS}])
 def test_what_cannot_be_looked_at(wrong):
     with pytest.raises(InvalidInput):
         look(**wrong)

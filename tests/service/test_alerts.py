@@ -15,7 +15,7 @@ from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_
 from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import falling, run_rounds, three_states
-from tests.service.looking_at import Command
+from tests.service.browser import Command
 
 NO_HTTP = 0  # instead of a status
 LATER = "2126-01-01T00:00:00.000+00:00"

@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import re
 import threading
 import time
+from importlib.resources import files
+from urllib.parse import urljoin
 
 import pytest
 
@@ -14,7 +17,7 @@ from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.tokens import REMEMBERED, Tokens
 from safe2real.version import __version__
 from tests.campaign.systems import falling, three_states
-from tests.service.serving import API, episode_of, problem_document, serving
+from tests.service.servers import API, episode_of, problem_document, serving
 
 
 @pytest.fixture(scope="module")
@@ -138,23 +141,37 @@ def test_headers_that_browsers_obey(client):
 
 
 def test_what_is_read(client):
+    assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
+    total = client.by("auditor", "GET", f"{API}/arm/status").json()["told"]
     for path in ("/status?forecast=true", "/map", "/course", "/deployments", "/problem"):
         assert client.by("auditor", "GET", f"{API}/arm{path}").status_code == 200, path
     rows = client.by("auditor", "GET", f"{API}/arm/map").json()
     assert (len(rows["visits"]), rows["verdict"][2], rows["intervals_certified"]) == (3, ["OPEN", "OPEN"], True)
     told = client.by("auditor", "GET", f"{API}/arm/deployments?outcome=told").json()
-    assert told["total"] == 1
-    assert told["deployments"][0]["observed"] == [4.0]
+    assert (told["total"], told["deployments"][0]["observed"]) == (total, [4.0])
     course = client.by("auditor", "GET", f"{API}/arm/course?points=10").json()
     upright = {key: value for key, value in course["constraints"][0].items() if key not in ("proved", "observed")}
-    assert upright == {"name": "upright", "relation": ">=", "limit": 1.5, "observed_mean": 4.0, "observed_count": 1}
+    assert upright == {"name": "upright", "relation": ">=", "limit": 1.5, "observed_mean": 4.0, "observed_count": total}
     plan = client.by("auditor", "POST", f"{API}/arm/plan", json={"reward": [[0, 1], [0, 0], [0, 0]]}).json()
     assert plan["certificate"]["holds"]
     assert client.by("auditor", "GET", "/api/v1/openapi.json").json()["info"]["version"] == __version__
-    assert 'safe2real_campaign_told{campaign="arm"} 1' in client.by("auditor", "GET", "/api/v1/metrics").text
+    assert f'safe2real_campaign_told{{campaign="arm"}} {total}\n' in client.by("auditor", "GET", "/api/v1/metrics").text
     exported = client.by("auditor", "GET", f"{API}/arm/export").json()
     assert len(exported["events"]) == len(events(client))
     assert client.by("auditor", "GET", f"{API}/arm/export?format=csv").content[:2] == b"PK"
+
+
+@pytest.mark.parametrize(("path", "own"), [("/", {"overview"}), ("/campaigns/arm", None)])
+def test_a_page_has_every_part_that_its_scripts_look_for(client, path, own):
+    scripts = {one.stem: one.read_text() for one in files("safe2real.service").joinpath("page").glob("*.js")}
+    shared = {"access", "elements", "shell", "standing", "words"}
+    wanted = (own or scripts.keys() - {"overview"}) | shared
+    page = client.get(path).text
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert {id for name in wanted for id in re.findall(r'find\("([^"]+)"\)', scripts[name])} <= set(ids)
+    for address in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert client.get(urljoin(path, address)).status_code == 200, address
 
 
 def test_nothing_is_left_of_a_copy(client, monkeypatch, tmp_path):

@@ -12,8 +12,8 @@ from safe2real.campaign import Campaign
 from safe2real.service.campaign_pool import Service
 from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.storage import places_at
-from tests.service.hostile import HTML, requests
-from tests.service.serving import listening, reached, serving
+from tests.service.hostile_requests import HTML, requests
+from tests.service.servers import listening, reached, serving
 
 SECRET = "hunter2-the-password"
 

@@ -131,7 +131,7 @@ def test_logged_episodes_of_plain_lists():
     check(log)
     assert log.episodes[0].length == 2
     assert not LoggedEpisode([0, 1], [0]).terminated
-    with pytest.raises(InvalidInput, match=r"episode 0 has 1 rewards for 2 steps"):
+    with pytest.raises(InvalidInput, match=r"episode 0, rewards has 1 entries for 2 steps"):
         read_episodes([LoggedEpisode(STATES[0], ACTIONS[0], [0.5])])
 
 
@@ -254,7 +254,7 @@ def test_an_episode_ends_at_its_last_step_if_it_terminated():
 
 
 def test_costs_of_the_wrong_length():
-    with pytest.raises(InvalidInput, match="episode 0 has 4 costs for 2 steps"):
+    with pytest.raises(InvalidInput, match="episode 0, costs has 4 entries for 2 steps"):
         read_episodes(Fake(costs=[9.0, 9.0, 0.0, 1.0]))
 
 

@@ -22,7 +22,6 @@ from safe2real.systems.estimate import Counting, estimate_by_running, estimate_b
 from safe2real.systems.finite import SystemDescription
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
-from tests.cases import sampled
 from tests.compiled.calling import radius_at
 
 DESCRIBED, COUNTED = ({one.name for one in fields(kind)} for kind in (SystemDescription, Counting))
@@ -303,7 +302,7 @@ def distances(found):
     return np.array(result)
 
 
-@sampled(("estimates", "most"), [(40, 27), (200, 90)], keep=[0])
+@pytest.mark.parametrize(("estimates", "most"), [(40, 27), pytest.param(200, 90, marks=pytest.mark.slow)])
 def test_the_accuracy_covers_the_true_rows(estimates, most):
     """Each estimate may fail with probability 0.3, so that more failures than `most` are a rare accident (below 1e-4)."""
     failed, ratios = 0, []

@@ -14,7 +14,6 @@ from safe2real.exploration import explore
 from safe2real.systems import from_gymnasium
 from safe2real.systems.finite import SystemDescription
 from safe2real.systems.outcomes import ENDED, read_table
-from tests.cases import sampled
 
 
 class TableEnv(examples.TableEnv):
@@ -86,7 +85,7 @@ def test_numbers_rows_costs_and_what_is_known_by_hand():
     assert system.state_of(0, cost=1.0) == 3
 
 
-@sampled("ended", [0.0, 0.3, 1.0], keep=[1])
+@pytest.mark.parametrize("ended", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.0, 1.0))])
 @pytest.mark.parametrize(
     ("name", "arguments", "cost"),
     [

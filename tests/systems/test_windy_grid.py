@@ -11,7 +11,6 @@ import safe2real as s2r
 from experiments.paper.windy_instances import equispaced_wind, with_mismatch
 from safe2real.errors import InvalidInput
 from safe2real.systems import WINDY_GRID_ID, WindyGrid, WindyGridEnv
-from tests.cases import sampled
 
 UP, RIGHT, DOWN, LEFT = range(4)
 PAPER = WindyGrid.paper()
@@ -226,7 +225,7 @@ def test_table_gives_the_kernel_back(dynamics):
     np.testing.assert_array_equal(dense, kernel.to_dense())
 
 
-@sampled("steps", [6_000, 60_000], keep=[0])
+@pytest.mark.parametrize("steps", [6_000, pytest.param(60_000, marks=pytest.mark.slow)])
 def test_step_frequencies_match_the_kernel(steps):
     env = WindyGridEnv(with_mismatch(25, 0.8, 0))
     dense = env.grid.real().to_dense()
@@ -257,7 +256,7 @@ def test_cost_is_that_of_the_pair_acted_from():
     assert state == env.grid.state((3, 2))
 
 
-@sampled("episodes", [400, 3_000], keep=[0])
+@pytest.mark.parametrize("episodes", [400, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_mean_cost_is_horizon_minus_constraint_value(episodes):
     env = WindyGridEnv()
     rng = np.random.default_rng(1)

@@ -52,7 +52,7 @@ Place = str | os.PathLike[str] | Journal
 
 
 class Campaign:
-    """Ask and tell around a `Learner`, durable. Make one with `create`, come back to it with `open`.
+    """An ask-and-tell interface around a `Learner`, with a durable record; begin it with `create`, continue it with `open`.
 
     Guarantee: that of the learner (Theorem 1), with `FIELD_ASSUMPTIONS`. One object for each process; do not share it
     between threads.
@@ -93,6 +93,9 @@ class Campaign:
             exist_ok: Whether to open the campaign that is there, if it is about the same problem.
             extensions: Classes of radii and methods from elsewhere that the problem and the method are made of.
 
+        Returns:
+            The open campaign.
+
         Raises:
             Conflict: There is a campaign already; with `exist_ok`, one about another problem, or with another lease.
             InvalidInput: The problem cannot be what it says.
@@ -109,21 +112,34 @@ class Campaign:
 
     @classmethod
     def open(cls, place: Place, *, extensions: Extensions = ()) -> Campaign:
-        """Come back to a campaign, wherever `create` made it. The events are read when they are first needed.
+        """Open an existing campaign. Its events are read when they are first needed.
 
-        `extensions` are classes of radii and methods from elsewhere that the record names; those of installed packages are
-        found by their entry points.
+        Args:
+            place: A file name (SQLite), postgresql://..., or a `Journal`, as given to `create`.
+            extensions: Classes of radii and methods from elsewhere that the record names; those of installed packages are
+                found by their entry points.
+
+        Returns:
+            The open campaign.
+
+        Raises:
+            InvalidInput: There is no campaign at the place.
+            StorageFailure: The record is damaged, or cannot be read.
         """
         journal = journal_at(place)
         with _closed_on_failure(journal):
             return cls(journal, extensions)
 
     def fresh_learner(self) -> Learner:
-        """A learner of this problem and method that has counted nothing: to compute the record anew."""
+        """Return a learner of this problem and method without any data, to compute the record anew.
+
+        Returns:
+            A learner at round 1.
+        """
         return self._record.fresh_learner()
 
     def close(self) -> None:
-        """Let go of the record; what was acknowledged is kept."""
+        """Close the journal; everything acknowledged is kept."""
         self.journal.close()
 
     def __enter__(self) -> Campaign:
@@ -137,7 +153,7 @@ class Campaign:
 
     @property
     def method(self) -> Method:
-        """What decides, as far as the record was read: the method it began with, with the rewards declared since."""
+        """The method, with the rewards declared so far, as of the events read."""
         return self._record.replay.method
 
     @property
@@ -147,11 +163,17 @@ class Campaign:
 
     @property
     def by(self) -> str:
-        """Who calls: named in everything that this object records."""
+        """The name of the caller, which every event of this object carries."""
         return self._record.by
 
     def acting_as(self, principal: str) -> AbstractContextManager[None]:
-        """Within it, what this object records names `principal` as the one who calls: a service acts for many.
+        """Record calls within the context under the name `principal`, as a service does for its clients.
+
+        Args:
+            principal: The name that events of these calls carry.
+
+        Returns:
+            A context manager.
 
         Raises:
             InvalidInput: The record is signed, and this process has no key of that name.
@@ -160,21 +182,36 @@ class Campaign:
 
     @property
     def format(self) -> int:
-        """Of the record."""
+        """The version of the record's format."""
         return self._record.format
 
     # Asking
 
     def ask(self, *, worker: str) -> Deployment:
-        """What `worker` is to run next, recorded before it is returned; see `ask_batch`."""
+        """Return the deployment that `worker` runs next, recorded before it is returned.
+
+        Args:
+            worker: The name of the machine that asks; the same name is given its open deployment again.
+
+        Returns:
+            A deployment with its policy, the id to tell it by, and its certificate.
+
+        Raises:
+            Stopped: As `ask_batch`.
+            Halted: As `ask_batch`.
+        """
         return self.ask_batch(1, worker=worker)[0]
 
     def ask_batch(self, n: int, *, worker: str) -> list[Deployment]:
-        """`n` deployments for `worker` to run, recorded before they are returned.
+        """Return `n` deployments for `worker` to run, recorded before they are returned.
 
         Until they are told or abandoned, the same worker is given the same ones again, also after a crash and from another
         process; unless the data have refuted an assumption since. Then what rests on it is withdrawn, for good, and the
         baseline alone is handed out instead: `withdrawn` of every deployment says which must not be run any more.
+
+        Args:
+            n: How many; at least 1.
+            worker: The name of the machine that asks.
 
         Returns:
             As many as were asked for; fewer where the model is accurate enough and the worker still holds some.
@@ -200,15 +237,25 @@ class Campaign:
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
-        `trajectory` is the pair (states, actions), one state more than actions, a `Trajectory`, or an object {"states":
-        [...], "actions": [...]} from another language, with "left_model": true if so. The same episode told again changes
-        nothing; another one for the same deployment is a `Conflict`. With `partial`
-        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
-        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
-        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
-        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
-        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
-        tells it, which is recorded.
+        The same episode told again changes nothing. An episode whose deployment was abandoned or withdrawn is still counted.
+
+        Args:
+            id: Of the deployment.
+            trajectory: A `Trajectory`, a pair (states [n + 1], actions [n]) in the model's numbers, or an object {"states":
+                [...], "actions": [...]} from another language, with "left_model": true if the system left the model.
+            partial: Whether the episode may have been cut short; give all transitions that were seen.
+            left_model: Whether the system went where the model has no state. Give (states [n], actions [n]) then; the last
+                action led there, and both are empty if the episode began there. It refutes the model for good: nothing is
+                certified any more. An episode that begins where the model's never do is treated alike.
+            worker: Whose episode it is. It must be the worker that holds the deployment.
+            force: Why another worker tells it; recorded.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: Another episode was told for this deployment, or another worker holds it.
+            InvalidInput: No deployment has this id, or the episode is not one of this system and policy.
         """
         check_told(trajectory)
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
@@ -230,10 +277,22 @@ class Campaign:
         return Receipt(added[-1].sequence, True, seen.transitions)
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
-        """Give up on a deployment: its worker will be asked no more. Told later, its episode is still taken.
+        """Give up on a deployment, so that its worker gets another one. An episode told later is still counted.
 
-        The guarantee assumes that the reason had nothing to do with what happened in the episode. `worker` and `force` are
-        those of `tell`.
+        The guarantee assumes that the reason had nothing to do with what happened in the episode.
+
+        Args:
+            id: Of the deployment.
+            reason: Recorded, and listed with the assumptions.
+            worker: As for `tell`.
+            force: As for `tell`.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: An episode was told for it, or another worker holds it.
+            InvalidInput: No deployment has this id.
         """
         given_up, record = {"reason": checked_text("reason", reason, 10_000)}, self._record
         with record.writing() as transaction:
@@ -248,9 +307,16 @@ class Campaign:
         return Receipt(event.sequence, True, 0)
 
     def abandon_all(self, worker: str, reason: str) -> list[str]:
-        """Give up on everything that `worker` holds, in one transaction: a machine that is gone. Returns the ids.
+        """Give up on all deployments of a worker in one transaction, for a machine that is gone.
 
-        As with `abandon`, the guarantee assumes that the reason had nothing to do with what happened in the episodes.
+        The guarantee assumes that the reason had nothing to do with what happened in the episodes.
+
+        Args:
+            worker: Its name.
+            reason: Recorded, and listed with the assumptions.
+
+        Returns:
+            The ids of the deployments given up.
         """
         worker, given_up = checked_text("worker", worker, 200), {"reason": checked_text("reason", reason, 10_000)}
         with self._record.writing() as transaction:
@@ -259,9 +325,15 @@ class Campaign:
         return [id_of(self.name, one.event) for one in held]
 
     def branch(self, reason: str) -> Receipt:
-        """Say that the record was restored from a copy and goes on from here; what had come after is lost.
+        """Record that the campaign continues from a restored copy, without the events after it.
 
         The guarantee assumes that the restore had nothing to do with what happened in the lost episodes.
+
+        Args:
+            reason: Recorded, and listed with the assumptions.
+
+        Returns:
+            What was recorded.
         """
         body = {"reason": checked_text("reason", reason, 10_000)}
         with self._record.writing() as transaction:
@@ -279,16 +351,27 @@ class Campaign:
     ) -> Receipt:
         """Add episodes that were collected earlier by a known Markov policy, all or none.
 
-        `episodes` are trajectories or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
-        and have an "id", any text that names the episode in every log. `source` names the log: the same log imported again
-        changes nothing, another one under the same name is a `Conflict`. So are episodes that the record has already, by
-        their id or by their content, unless `overlap` says that they are the same ones ("skip" leaves them out) or others
-        that happen to look alike ("count"); both are recorded as assumptions. Episodes that look like ones that the
-        simulator was estimated from are a `Conflict` too, unless they are others ("count").
-
         The log is counted as a whole, after the deployments that are out now. The guarantee assumes that it is complete: no
         episode was left out because of what happened in it. It assumes also that logs come in the order in which they were
         collected; `import_logs` takes several in one step, whatever their order.
+
+        Args:
+            source: Names the log. The same log imported again changes nothing.
+            policy: The Markov policy that acted.
+            episodes: Trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
+                and have an "id", any text that names the episode in every log.
+            partial: Whether episodes may have been cut short.
+            overlap: What to do with episodes that the record has already, by their id or by their content. "refuse"; "skip"
+                leaves them out, since they are the same; "count" counts them, since they are others that look alike. The
+                last two are recorded as assumptions. "count" also admits episodes that look like ones that the simulator
+                was estimated from.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: Another log has this name, or the record or the simulator has episodes of it.
+            InvalidInput: An episode is not of this system, or not of its policy.
         """
         return self.import_logs(source, [(policy, episodes)], partial=partial, overlap=overlap)
 
@@ -324,36 +407,73 @@ class Campaign:
     # Looking
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:
-        """Where the campaign stands; `forecast` rehearses the rest of it on the learnt model."""
+        """Return where the campaign stands.
+
+        Args:
+            forecast: Whether to rehearse the rest of the campaign on the learnt model, which takes a moment.
+
+        Returns:
+            Counts, standing, doubts, open deployments and, if asked for, the forecast.
+        """
         replay = self._record.catch_up()
         return status_of(self.name, replay, rehearsed(replay.learner) if forecast else None)
 
     def forecast(self) -> Forecast:
-        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
+        """Forecast rounds and samples until the stop, by a rehearsal on the learnt model.
+
+        Returns:
+            An estimate on which nothing rests.
+        """
         return rehearsed(self._record.catch_up().learner)
 
     def assurance(self) -> Certificate:
-        """What everything that is handed out now is worth: the certificate of the baseline, with all it rests on."""
+        """Return the baseline's certificate, whose assumptions and doubts all present deployments share.
+
+        Returns:
+            The certificate.
+        """
         replay = self._record.catch_up()
         learner = replay.learner
         return replay.in_the_field(learner.certify(learner.evidence.trusted))
 
     def plan(self, reward: ArrayLike) -> Plan:
-        """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
+        """Plan for a reward: a certified feasible policy with bounds on its value (see `Learner.plan`).
+
+        Args:
+            reward: [S, A] or [H, S, A] in [0, 1].
+
+        Returns:
+            The plan, with its certificate.
+
+        Raises:
+            InvalidInput: The reward has another shape, or values outside [0, 1].
+        """
         replay = self._record.catch_up()
         plan = replay.learner.plan(reward)
         return replace(plan, certificate=replay.in_the_field(plan.certificate))
 
     def floors(self) -> dict[str, float]:
-        """What is certain of the method's candidate alone, by name (see `Learner.floors`); a trial has such floors."""
+        """Return certified bounds for the method's candidate alone (see `Learner.floors`); only a trial has them.
+
+        Returns:
+            Bounds by the names of constraints and rewards; empty for other methods.
+        """
         return self._record.catch_up().learner.floors()
 
     def mismatch_map(self) -> MismatchMap:
-        """For every row how far it is from the simulator, and what is known about it."""
+        """Return each row's distance to the simulator, with its interval and verdict.
+
+        Returns:
+            The mismatch map.
+        """
         return map_mismatch(self._record.catch_up().learner.evidence)
 
     def proposal(self) -> Proposal:
-        """What the next deployment would be made from; nothing is recorded."""
+        """Return what the next deployment would be made from; nothing is recorded.
+
+        Returns:
+            The mixture, its parts and its certificate.
+        """
         replay = self._record.catch_up()
         proposal = replay.learner.propose()
         if proposal.certificate is None:
@@ -361,20 +481,32 @@ class Campaign:
         return replace(proposal, certificate=replay.in_the_field(proposal.certificate))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
-        """Compute every deployment's certificate again from the events alone, and report any that does not hold.
+        """Recompute every deployment's certificate from the events alone.
 
-        `head` is a digest noted earlier (from `status`): the record must still contain it, so events cannot have been cut
-        off. `progress(events checked, events in all)` is called as it goes.
+        Args:
+            head: A digest noted earlier, from `status`. The record must still contain it, or events have been cut off.
+            progress: Called with (events checked, events in all).
+
+        Returns:
+            The ledger: `holds`, and every problem that was found.
         """
         return verify_record(self._record, head, progress)
 
     def events(self) -> Sequence[Event]:
-        """The whole record, oldest first."""
+        """Return the whole record.
+
+        Returns:
+            All events, oldest first.
+        """
         with self.journal.reading() as transaction:
             return list(transaction.events())
 
     def stored_policies(self) -> dict[str, MarkovPolicy]:
-        """Every policy that the record names, by digest."""
+        """Return all policies that the record names.
+
+        Returns:
+            Policies by their digests.
+        """
         with self.journal.reading() as transaction:
             return {digest: policy_from_bytes(content) for digest, content in transaction.policies()}
 
@@ -383,9 +515,19 @@ class Campaign:
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
         """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
 
-        Recorded, all or nothing. What was learnt and what is out stay as they are: a certificate does not depend on rewards.
-        From the event on, proposals and the stop are those of the declared rewards, in every process that reads it and in
-        `verify`; after a stop the campaign goes on if a reward is not accurate yet.
+        All changes are recorded, or none. Evidence and open deployments stay: certificates do not depend on rewards. From
+        the event on, proposals and the stop are those of the declared rewards, also in other processes and in `verify`.
+        After a stop the campaign goes on if a reward is not accurate yet.
+
+        Args:
+            rewards: [S, A] or [H, S, A] in [0, 1], by name.
+            drop: Names of rewards to drop.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            InvalidInput: The method has no declared rewards, a name is unknown, or a reward is not one of this system.
         """
         with self._record.writing() as transaction:
             learner = self._record.replay.learner

@@ -40,7 +40,7 @@ class Withdrawal:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Deployment:
-    """What one worker runs for one episode, and why it may."""
+    """A policy for one episode of one worker, with its certificate."""
 
     id: str
     number: int  # the round: the coin is a function of (seed, number)
@@ -58,7 +58,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What `tell` and `import_log` did; `new` is False when the same content was there already."""
+    """The result of `tell` or `import_log`; `new` is False when the same content was recorded before."""
 
     sequence: int
     new: bool

@@ -28,7 +28,7 @@ commands = typer.Typer(
 
 
 class Format(Enum):
-    """What `export` writes."""
+    """The formats of `export`."""
 
     CSV = "csv"
     JSON = "json"

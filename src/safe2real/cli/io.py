@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from safe2real import progress
-from safe2real.campaign.journal.url import remember_secrets, without_secrets
+from safe2real.campaign.journal.url import remember_secrets, safe_message, without_secrets
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 from safe2real.model.serialization import array_from_json, bounded, from_text
 from safe2real.progress import Report
@@ -49,7 +49,6 @@ def exit_codes(*codes: int) -> str:
 
 
 _STOPPED = "stopped by Ctrl-C; recorded events stay, and the same command goes on from there"
-_LONGEST = 4000  # characters of a message
 _TRACEBACK = "SAFE2REAL_TRACEBACK"
 _CHATTY = ("psycopg", "sqlalchemy", "matplotlib", "numba", "gymnasium", "minari")
 
@@ -105,8 +104,7 @@ def _fail(kind: str, message: str, code: int, cause: BaseException) -> NoReturn:
 
 def _line(kind: str, message: str) -> str:
     """Return an error line without secrets; every message passes through here, since arguments may hold a password."""
-    safe = without_secrets(message[: 10 * _LONGEST])  # the rest is not shown, and would take long to search
-    return json.dumps({"error": kind, "message": safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."})
+    return json.dumps({"error": kind, "message": safe_message(message)})
 
 
 def keep_to_one_line() -> None:
@@ -117,7 +115,11 @@ def keep_to_one_line() -> None:
     for name in _CHATTY:
         logging.getLogger(name).addHandler(logging.NullHandler())
     if not sys.warnoptions:  # requested with -W
-        warnings.simplefilter("ignore")
+        warnings.showwarning = _unsaid  # libraries add filters of their own when they are imported, as gymnasium does
+
+
+def _unsaid(*_: Any, **__: Any) -> None:
+    """Show nothing of a warning."""
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

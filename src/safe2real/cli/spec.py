@@ -83,14 +83,19 @@ def new(
 
 
 def _of_environment(name: str, limit: float) -> str:
-    """Return the tables of an environment; states in which an episode ends without a reward are taken to be unsafe."""
+    """Return the tables of an environment.
+
+    States in which an episode ends without a reward are taken to be unsafe, if it ends with a reward in others.
+    """
     from safe2real.preflight.spec_file import make_environment
 
-    table = make_environment({"gymnasium": name}, "--gymnasium").unwrapped.P
+    table = make_environment({"gymnasium": name}, "simulator").unwrapped.P
     outcomes = [one for actions in table.values() for listed in actions.values() for one in listed]
     good = {state for _, state, reward, over in outcomes if over and reward > 0.0}
     bad = sorted({int(state) for _, state, _, over in outcomes if over} - {int(state) for state in good})
-    found = ": here those in which an episode ends without a reward" if bad else ""
+    if not (good and bad):
+        return _ENVIRONMENT.format(name=name, unsafe=[], found=": name them", limit=limit)
+    found = ": here those in which an episode ends without a reward"
     return _ENVIRONMENT.format(name=name, unsafe=bad, found=found, limit=limit)
 
 

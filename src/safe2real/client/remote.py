@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
 from typing import IO, Any
@@ -30,6 +30,7 @@ from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.document import document_of, problem_and_method
 from safe2real.methods.sim_to_real import SimToReal
+from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import array_to_json, policy_from_bytes, policy_to_json, to_text
 from safe2real.model.trajectory import Trajectory
@@ -52,7 +53,7 @@ LEFT_OUT = MappingProxyType(
 
 
 class RemoteCampaign:
-    """Ask and tell over HTTP. One object for each thread.
+    """A campaign on a service, over HTTP. Use one object for each thread.
 
     A request whose answer was lost is retried for `patience` seconds: asks, tells, abandonments and imports are never
     recorded twice. Requests that are not safe to repeat (`declare`, trials, `branch`, `create`) are retried only if the
@@ -292,14 +293,15 @@ class RemoteCampaign:
             The event's number, whether the log is new, its transitions, and the episodes that were skipped.
 
         Raises:
-            Conflict: another log has this name, or episodes are recorded already.
+            Conflict: another log has this name, or episodes are recorded already or have one environment seed.
             InvalidInput: an episode is not one of this system and policy.
         """
         head = {"source": source, "policy": policy_to_json(policy), "partial": partial, "overlap": str(overlap)}
         with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
             with gzip.GzipFile(fileobj=spool, mode="wb", compresslevel=3) as packed:
-                for document in (head, *(_episode(one) for one in episodes)):
-                    packed.write(to_text(document).encode() + b"\n")
+                packed.write(to_text(head).encode() + b"\n")
+                for episode in _of_different_seeds(episodes):
+                    packed.write(to_text(_episode(episode)).encode() + b"\n")
             log: IO[bytes] = spool
             return decode.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=_LONG))
 
@@ -484,6 +486,15 @@ def _segment(id: Any) -> str:
     if not isinstance(id, str) or not id or not id.replace("-", "").isalnum() or not id.isascii():
         raise InvalidInput(f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask")
     return id
+
+
+def _of_different_seeds(episodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield the episodes; refuse trajectories of one environment seed, which the service is not told."""
+    seeds = set[int]()
+    for episode in episodes:
+        if isinstance(episode, Trajectory):
+            seeds.update(refuse_repeated([episode.seed], seeds))
+        yield episode
 
 
 def _episode(episode: Any) -> Any:

@@ -38,7 +38,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MismatchMap(Tabular):
-    """All arrays are [S, A], or [H, S, A] for dynamics that change with the step."""
+    """The distance of every row to the simulator's, with its verdict; arrays are [S, A], or [H, S, A] with rows per step."""
 
     visits: NDArray[np.int64]
     distance: Floats  # TV estimate to the simulator's row; nan without a visit

@@ -33,7 +33,7 @@ from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refuse_repeated
 from safe2real.model.policy import MarkovPolicy, carried_out
-from safe2real.model.serialization import Extensions, check_keys, named_from_json, named_to_json, to_text
+from safe2real.model.serialization import ANY_EPISODE, Extensions, check_keys, named_from_json, named_to_json, to_text
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.model.validation import Floats, Indices, checked_name, frozen, positive_integer, seed_number
 from safe2real.problem.document import without_words
@@ -612,7 +612,7 @@ class Learner:
         )
         certificate = found.certificate.assuming(self._imported.assumptions)
         policy = carried_out(found.policy, problem.simulator)
-        kept = _kept_model(guess_of(self.evidence))
+        kept = _kept_model(guess_of(self.evidence)) if self.samples else problem.simulator
         return replace(found, policy=policy, certificate=certificate, origin=origin, model=kept)
 
     @property
@@ -879,9 +879,13 @@ _OTHER_POLICY = (
 
 
 def _kept_model(model: CMDP) -> CMDP:
-    """Return the model with rows of its own: those of the evidence change with every episode."""
-    rows = model.kernel.compiled_rows
-    return model.with_kernel(replace(model.kernel, compiled_rows=type(rows)(*(array.copy() for array in rows))))
+    """Return the model with rows of its own: those of the evidence change with every episode.
+
+    It is marked as fitted to episodes that it does not know, so that no learner takes it for a simulator and counts them.
+    """
+    rows, marks = model.kernel.compiled_rows, frozen(np.array([ANY_EPISODE], dtype=np.int64))
+    own = replace(model.kernel, compiled_rows=type(rows)(*(array.copy() for array in rows)), fitted_to=marks)
+    return model.with_kernel(own)
 
 
 def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:

@@ -329,7 +329,7 @@ class PolicyTrial:
 
     @property
     def refuted(self) -> bool:
-        """Whether a number has left the range that none was to leave: final."""
+        """Whether a value has left its stated range: final."""
         return bool(self._left)
 
     @property

@@ -152,22 +152,22 @@ class CMDP:
 
     @property
     def utilities(self) -> Floats:
-        """[K, 1 or H, S, A] in [0, 1]."""
+        """[K, 1 or H, S, A] utilities of the constraints, in [0, 1]."""
         return frozen(self.compiled_arrays.utilities)
 
     @property
     def thresholds(self) -> Floats:
-        """[K]"""
+        """[K] least expected sums of the utilities over an episode."""
         return frozen(self.compiled_arrays.thresholds)
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(H, S, A)"""
+        """The sizes (H, S, A)."""
         return (self.horizon, self.num_states, self.num_actions)
 
     @property
     def steps(self) -> int:
-        """How many actions an episode has: H, or one fewer where the last step only collects."""
+        """The number of actions of an episode: H, or H - 1 where the last step only collects."""
         return self.horizon - self.counts_end
 
     @property

@@ -70,12 +70,12 @@ class Kernel:
 
     @property
     def successor(self) -> Indices:
-        """[N]"""
+        """[N] the successor of each stored transition."""
         return frozen(self.compiled_rows.successor)
 
     @property
     def probability(self) -> Floats:
-        """[N]"""
+        """[N] the probability of each stored transition."""
         return frozen(self.compiled_rows.probability)
 
     @property
@@ -85,7 +85,7 @@ class Kernel:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
+        """The shape of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
         pairs = (self.num_states, self.num_actions)
         return pairs if self.horizon is None else (self.horizon, *pairs)
 

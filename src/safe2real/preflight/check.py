@@ -20,7 +20,6 @@ from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import probability_of_failure
 from safe2real.preflight import conditions, gaps
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
 from safe2real.preflight.findings import WORTH, Code, Finding, Level, against
@@ -165,7 +164,6 @@ def check_problem(
     rollouts: Sequence[Trajectory] = (),
     reality: Kernel | Guess | None = None,
     effort: Effort | None = None,
-    delta: float | None = None,
     progress: Report | bool | None = None,
 ) -> Preflight:
     """Check a problem before the first deployment, without the real system.
@@ -175,10 +173,10 @@ def check_problem(
     Args:
         problem: simulator, baseline, settings and assumptions.
         method: chooses the deployments of a run; `methods.SimToReal()` by default.
-        rollouts: episodes of the baseline on the real system.
+        rollouts: episodes of the baseline on the real system; their bounds hold with the probability 1 - delta of the
+            settings.
         reality: a kernel to rehearse on, or a guess of which rows are wrong; 5 % of them, by the mismatch gap, if None.
         effort: how many rehearsals, and how long; `Effort()` if None.
-        delta: probability of failure of the rollouts' bounds; that of the settings if None.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
 
@@ -194,7 +192,6 @@ def check_problem(
             "system Problem(system.model, baseline, settings, known=system.known)"
         )
     method, effort = SimToReal() if method is None else method, Effort() if effort is None else effort
-    delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)
     reality = Guess() if reality is None else reality
     if not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
@@ -214,9 +211,9 @@ def check_problem(
     findings += gaps.clearing_findings(problem, learner, guessed)
     check_rollouts(problem, rollouts, "rollouts")
     findings += gaps.rollout_findings(problem, rollouts)
-    ranges = ranges_of(problem, real, rollouts, delta)
+    ranges = ranges_of(problem, real, rollouts)
     findings += threshold_findings(problem, ranges)
-    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts), delta=delta)
+    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts))
     assumed = _standing(learner, findings, ranges)
     rehearsals: list[Rehearsal] = []
     # A reality outside the declared support or the exact ties contradicts the problem: no rehearsal would be meaningful.

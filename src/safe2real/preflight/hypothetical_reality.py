@@ -85,8 +85,8 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
 
 def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
     """Return the rows [R] that some policy visits on `model`."""
-    anyone = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
-    return visited_rows(model, anyone)
+    uniform = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
+    return visited_rows(model, uniform)
 
 
 def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
@@ -170,16 +170,12 @@ def _moved_row(kernel: Kernel, support: Kernel | None, row: int, gap: float, rng
     These are the rows of other actions in the same state (the machine confuses its actions), the uniform distribution over
     all states that some action leads to from there, and one of the least likely states.
     """
-    first = row - row % kernel.num_actions
-    own, *siblings = (
-        summed(*kernel.row(one), kernel.num_states)
-        for one in (row, *(other for other in range(first, first + kernel.num_actions) if other != row))
-    )
-    possible = np.ones(kernel.num_states, dtype=np.bool_)
-    if support is not None:
-        possible = summed(*support.row(row), kernel.num_states) > 0.0
-    tries: list[Floats] = [siblings[i] for i in rng.permutation(len(siblings))]
-    around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
+    action = row % kernel.num_actions
+    rows = np.stack([summed(*kernel.row(row - action + one), kernel.num_states) for one in range(kernel.num_actions)])
+    own, others = rows[action], np.delete(rows, action, axis=0)
+    possible = _possible(support, row, kernel.num_states)
+    tries: list[Floats] = [*others[rng.permutation(len(others))]]
+    around = (rows > 0.0).any(axis=0) & possible
     tries += [around / around.sum()] if around.any() else []
     tries.append(_least_likely(own, possible, rng))
     mixed = (_mixed(own, target, gap) for target in tries if not (target > 0.0)[~possible].any())
@@ -189,10 +185,14 @@ def _moved_row(kernel: Kernel, support: Kernel | None, row: int, gap: float, rng
 def _moved_law(pooling: Pooling, unit: int, gap: float, rng: np.random.Generator) -> Floats | None:
     """Return a unit's law mixed with one of its least likely outcomes; None if that cannot reach the gap."""
     law = summed(*pooling.kernel.row(unit), pooling.kernel.num_states)
-    possible = np.ones(law.size, dtype=np.bool_)
-    if pooling.support is not None and pooling.support.length[unit]:
-        possible = summed(*pooling.support.row(unit), law.size) > 0.0
-    return _mixed(law, _least_likely(law, possible, rng), gap)
+    return _mixed(law, _least_likely(law, _possible(pooling.support, unit, law.size), rng), gap)
+
+
+def _possible(support: Kernel | None, row: int, size: int) -> NDArray[np.bool_]:
+    """Return the outcomes [size] that the declared support of a row allows; a row of length 0 may lead anywhere."""
+    if support is None or not support.length[row]:
+        return np.ones(size, dtype=np.bool_)
+    return np.asarray(summed(*support.row(row), size) > 0.0)
 
 
 def _pushed(pooling: Pooling, row: int, law: Floats, kernel: Kernel) -> Floats:

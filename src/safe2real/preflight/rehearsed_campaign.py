@@ -139,9 +139,9 @@ class RehearsedCampaign:
 
 def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
     """Return the assumptions that are false on this reality, for which no guarantee is given."""
-    ranges = ranges_of(problem, real, None, problem.settings.delta)
+    ranges = ranges_of(problem, real)
     found = reality_findings(problem, method, real, guessed)
-    found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
+    found += baseline_findings(problem, ranges, real, guessed=guessed)
     # The baseline's value on the simulator is no statement about this reality.
     return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
 

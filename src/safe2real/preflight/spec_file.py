@@ -367,7 +367,7 @@ class _States:
 
 
 def _per_pair(array: NDArray[Any], kernel: Kernel) -> NDArray[Any]:
-    """[S] as [S, A]; any other shape as it is, for its user to check."""
+    """Return [S] as [S, A], and an array of any other shape unchanged."""
     return np.repeat(array[:, None], kernel.num_actions, axis=1) if array.shape == (kernel.num_states,) else array
 
 

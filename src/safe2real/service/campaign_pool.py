@@ -158,11 +158,9 @@ class CampaignThread:
         self._campaign, self._known = opened, (0, BEFORE_THE_FIRST)
         return answer
 
-    def renew(self, forget: Callable[[], None] | None = None) -> None:
+    def renew(self) -> None:
         """Close the object after all waiting calls; the next call opens the record as it is then, however far it goes."""
         self._thread.submit(self._forget)
-        if forget is not None:
-            self._thread.submit(forget)
 
     def _forget(self) -> None:
         self._close()
@@ -190,7 +188,7 @@ class HostedCampaign:
         self.writer, self.reader = CampaignThread(place), CampaignThread(place)
         self.planner = CampaignThread(place, keeps=False)
         self.changed = asyncio.Event()  # replaced after each event that this server records
-        self._history: DeploymentHistory | None = None  # used by the reader alone
+        self._history: tuple[Campaign, DeploymentHistory] | None = None  # of the reader's object, used by the reader alone
         self.verification: Verification | None = None  # the last one
         self._head: Head = (0, "")
         self._head_read_at = float("-inf")
@@ -211,11 +209,12 @@ class HostedCampaign:
 
     def deployments(self, campaign: Campaign) -> list[Entry]:
         """Return all deployments in the order in which they were handed out; `campaign` is the reader's object."""
-        if self._history is None:
-            self._history = DeploymentHistory(campaign.name, campaign.problem.simulator)
+        if self._history is None or self._history[0] is not campaign:
+            self._history = campaign, DeploymentHistory(campaign.name, campaign.problem.simulator)
+        history = self._history[1]
         with campaign.journal.reading() as transaction:
-            self._history.read(transaction.events(self._history.sequence))
-        return self._history.entries
+            history.read(transaction.events(history.sequence))
+        return history.entries
 
     def has_changed(self) -> None:
         """Wake all streams after this server recorded an event."""
@@ -225,11 +224,8 @@ class HostedCampaign:
 
     def renew_readers(self) -> None:
         """Let reader and planner read the record anew, after a branch was recorded on a restored copy."""
-        self.reader.renew(self._forget_history)
+        self.reader.renew()
         self.planner.renew()
-
-    def _forget_history(self) -> None:
-        self._history = None
 
     def close(self) -> None:
         for thread in (self.writer, self.reader, self.planner):

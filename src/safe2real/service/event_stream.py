@@ -13,8 +13,9 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Header
@@ -96,7 +97,7 @@ async def _messages(hosted: HostedCampaign, after: SentEvent | None, timeout: fl
             changed = hosted.changed
             head = await hosted.head(timeout)
             if head not in (sent, looked):
-                lost, events = await hosted.reader.do(_news(sent), timeout=timeout)
+                lost, events = await hosted.reader.do(partial(_events, sent=sent), timeout=timeout)
                 if lost:
                     yield _said("restart", json.dumps({"events": head[0], "head": head[1]}))
                     sent = (0, None)
@@ -139,12 +140,9 @@ def _said(kind: str, data: str, id: str | None = None) -> str:
     return f"event: {kind}\n{named}data: {data}\n\n"
 
 
-def _news(sent: SentEvent) -> Callable[[Campaign], tuple[bool, list[dict[str, Any]]]]:
-    return lambda campaign: _events(campaign, *sent)
-
-
-def _events(campaign: Campaign, after: int, digest: str | None) -> tuple[bool, list[dict[str, Any]]]:
-    """Return whether the record lacks event `after`, and the events after it, or the last events if it does."""
+def _events(campaign: Campaign, sent: SentEvent) -> tuple[bool, list[dict[str, Any]]]:
+    """Return whether the record lacks event `sent`, and the events after it, or the last events if it does."""
+    after, digest = sent
     with campaign.journal.reading() as transaction:
         found = transaction.digest_at(after) if after else None
         lost = after > 0 and (found is None or digest not in (None, found))

@@ -11,12 +11,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from safe2real.campaign.journal.url import HIDDEN, without_secrets
+from safe2real.campaign.journal.url import HIDDEN, safe_message
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 from safe2real.service.tokens import PREFIX
 
 MEDIA_TYPE = "application/problem+json"
-_LONGEST = 4000  # characters of a message
 _TOKEN = re.compile(rf"{PREFIX}[\w-]{{16,}}")
 TOKEN_IN_BYTES = re.compile(_TOKEN.pattern.encode())
 
@@ -99,8 +98,7 @@ def problem_document(kind: str, message: str, status: int | None = None) -> dict
 
 def hidden(message: str) -> str:
     """Return a message without tokens and passwords; every message of the service passes through here."""
-    safe = _TOKEN.sub(HIDDEN, without_secrets(message[: 10 * _LONGEST]))
-    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
+    return safe_message(_TOKEN.sub(HIDDEN, message))
 
 
 def problem_responses() -> dict[int | str, dict[str, Any]]:

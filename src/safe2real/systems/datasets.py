@@ -63,7 +63,14 @@ class LoggedEpisode:
         return self.actions.size
 
     def ends_at(self, step: int) -> bool:
-        """Whether the environment ended the episode with this step, counted from 0."""
+        """Return whether the environment ended the episode with a step.
+
+        Args:
+            step: counted from 0.
+
+        Returns:
+            True for the last step of a terminated episode.
+        """
         return self.terminated and step == self.length - 1
 
 
@@ -90,15 +97,23 @@ def _checked_episode(
         raise InvalidInput(
             f"{place} has {states.size} states and {n} actions; it needs at least one action and one state more"
         )
-    columns: list[Floats | None] = []
-    for name, column in (("rewards", rewards), ("costs", costs)):
-        values = None
-        if column is not None:
-            values = finite_floats(f"{place}, {name}", _array_of(f"{place}, {name}", column)).reshape(-1)
-        if values is not None and values.size != n:
-            raise InvalidInput(f"{place} has {values.size} {name} for {n} steps; give one per step")
-        columns.append(None if values is None else frozen(values))
-    return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
+    return LoggedEpisode(
+        frozen(states),
+        frozen(actions),
+        rewards=_per_step(f"{place}, rewards", rewards, n),
+        costs=_per_step(f"{place}, costs", costs, n),
+        terminated=truth(f"{place}, terminated", terminated),
+    )
+
+
+def _per_step(name: str, values: Any, steps: int) -> Floats | None:
+    """One finite number for each step [n]; None where nothing was recorded."""
+    if values is None:
+        return None
+    column = finite_floats(name, _array_of(name, values)).reshape(-1)
+    if column.size != steps:
+        raise InvalidInput(f"{name} has {column.size} entries for {steps} steps; give one per step")
+    return frozen(column)
 
 
 def _array_of(name: str, values: Any) -> NDArray[Any]:
@@ -136,7 +151,7 @@ def _whole_entries(name: str, values: Any, first: int, cure: str) -> NDArray[np.
 
 
 def truth(place: str, value: Any) -> bool:
-    """Return a flag as a bool; `place` is for the message if it is none."""
+    """Return a flag as a bool; a value that is no flag is refused with its `place`."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
@@ -153,7 +168,7 @@ class _Numbers:
 
     cure: str  # where a function is needed
     number: Numbering | None = None
-    size: int | None = None  # so many there are, where that is known
+    size: int | None = None  # how many there are, if known
     first: int = 0  # from which numbers count
 
     def of_space(self, space: Any) -> _Numbers:
@@ -178,10 +193,9 @@ def read_episodes(
     """Read logged episodes into the environment's numbers, which count from 0.
 
     Args:
-        source: a Minari dataset or its id; a log, as it is; or a
-            sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
-            `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will
-            not know that it can.
+        source: a Minari dataset or its id; an `EpisodeLog`; or a sequence of episodes, each one (states [n + 1],
+            actions [n], terminated), `LoggedEpisode`, (states, actions) or `Trajectory`. The last two count as NOT
+            terminated: say which episodes the environment ended, or the model will not know that it can.
         discretiser: turns an observation into a state: any function, or a `Discretised` environment, which also finds the
             nearest representative action. Discrete spaces of a Minari dataset that start elsewhere are counted from 0.
         num_states: where the log may have missed the last ones; if neither the dataset nor the discretiser has the number,

@@ -103,15 +103,28 @@ class Dynamics(Runnable):
         return self.system.model
 
     def where(self, predicate: Callable[[Any], bool]) -> Floats:
-        """[S, A], 1 in every state of which `predicate(state)` is true, else 0: a reward to plan for."""
+        """Return the reward that is 1 in all states with a property, else 0.
+
+        Args:
+            predicate: a function of a state; true where the reward is paid.
+
+        Returns:
+            A reward [S, A] to plan for.
+        """
         check_function("predicate", predicate, "state")
         return self.system.where(np.array([bool(predicate(state)) for state in self.states]))
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> DynamicsEnv:
-        """The (real) environment `env`, whose observations are `states`, in these numbers.
+        """Show a running environment, whose observations are `states`, in the model's numbers.
 
-        It is stepped with the `actions` themselves. Where it says which noise was drawn, in `info["noise"]`, that is held
-        against f at once, and passed on as the number of the label.
+        It is stepped with the `actions` themselves. If it reports the noise that was drawn, in `info["noise"]`, the report
+        is compared with f at once, and passed on as the number of the label.
+
+        Args:
+            env: the real environment.
+
+        Returns:
+            The environment, for `explore` and `roll_out`.
         """
         return DynamicsEnv(env, self)
 
@@ -138,8 +151,8 @@ class Noise:
         law: the simulator's law of w: one probability for each of `values`, or a mapping from w to it. With `classes` a
             mapping from each class to such a law.
         classes: a function of (state, action): those of one class share one law. All share one if it is left out.
-        exact: your word that the real system is such a system, with this f and these classes, whatever its laws are.
-            Certificates then rest on it, and say so first. Otherwise it finds plans that a trial has to certify.
+        exact: whether the real system is such a system, with this f and these classes, for any laws. Certificates then rest
+            on this claim and name it first. Otherwise the ties only find plans, which a trial has to certify.
         reported: whether every episode will say which w was drawn (`info["noise"]`); rows in which two values of w look
             alike can then be learnt from too.
     """
@@ -177,7 +190,7 @@ def from_dynamics(
         The system, with `model` and `ties` for a `Problem`.
 
     Raises:
-        InvalidInput: a law that is none, a step to a state that is not there; says which.
+        InvalidInput: a law is no distribution, or a step leads to a state that is not listed; names it.
 
     Example:
         >>> pond = from_dynamics(

@@ -49,15 +49,42 @@ class Enumerated(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space, self.action_space = spaces.Discrete(self.num_states), spaces.Discrete(self.num_actions)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode of the environment.
+
+        Args:
+            seed: of the environment's random numbers; None goes on with them.
+            options: passed to the environment.
+
+        Returns:
+            The number of the first observation, and the environment's information.
+        """
         observation, info = self.env.reset(seed=seed, options=options)
         return self.state_of(observation), info
 
     def step(self, action: int) -> tuple[int, Any, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Args:
+            action: its number.
+
+        Returns:
+            The number of the observation; reward, terminated, truncated and information are the environment's.
+        """
         observation, *rest = self.env.step(self.action_of(action))
         return (self.state_of(observation), *rest)  # type: ignore[return-value]
 
     def state_of(self, observation: Any) -> int:
-        """The number of an observation."""
+        """Return the number of an observation.
+
+        Args:
+            observation: the environment's own, made of whole numbers.
+
+        Returns:
+            The state.
+
+        Raises:
+            InvalidInput: the space does not have it.
+        """
         number = 0
         for (size, first), value in zip(self._seen, _flat(self.env.observation_space, observation), strict=True):
             if not 0 <= value - first < size or value != int(value):
@@ -68,11 +95,31 @@ class Enumerated(gymnasium.Wrapper[Any, Any, Any, Any]):
         return number
 
     def observation_of(self, state: int) -> Any:
-        """The observation with this number, in the environment's own form."""
+        """Return the observation with a number, in the environment's own form.
+
+        Args:
+            state: the number.
+
+        Returns:
+            The observation.
+
+        Raises:
+            InvalidInput: there is no such number.
+        """
         return _shaped(self.env.observation_space, _values(self._seen, state, "state"))
 
     def action_of(self, action: int) -> Any:
-        """What the environment is given for action number `action`."""
+        """Return the environment's own action for a number.
+
+        Args:
+            action: the number.
+
+        Returns:
+            The action.
+
+        Raises:
+            InvalidInput: there is no such number.
+        """
         return _shaped(self.env.action_space, _values(self._taken, action, "action"))
 
     @property

@@ -79,7 +79,7 @@ class Counting:
         delta: probability that some row is farther from the truth than its accuracy.
 
     Raises:
-        InvalidInput: one of them is not what it has to be.
+        InvalidInput: an argument is invalid.
     """
 
     unvisited: Unvisited = "uniform"
@@ -202,7 +202,7 @@ class EstimatedModel(RowAccuracy, Runnable):
     outcomes: Outcomes  # the empirical rows in the environment's numbers
     log: EpisodeLog | None
     partial: bool  # whether episodes that were cut short are among the samples
-    seen_as: Discretised | Numbering | None = None  # the state of an observation, where observations are no numbers
+    seen_as: Discretised | Numbering | None = None  # numbers observations that are no numbers
 
     def __repr__(self) -> str:
         return f"EstimatedModel({count(self.samples, 'sample')} of {self.source})\n  {self.model}"
@@ -229,7 +229,17 @@ class EstimatedModel(RowAccuracy, Runnable):
         return self.system.known
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
-        """The (real) environment `env`, which shows numbers, seen as `system`; a continuous one goes in as `Discretised`."""
+        """Show a running environment in the numbers of `system`.
+
+        Args:
+            env: the real environment, with Discrete spaces; wrap a continuous one in `Discretised` first.
+
+        Returns:
+            The environment, for `explore`.
+
+        Raises:
+            InvalidInput: it is of another size.
+        """
         return self.system.as_env(env)
 
     @property
@@ -238,12 +248,21 @@ class EstimatedModel(RowAccuracy, Runnable):
         return RowAccuracy(self.accuracy, self.visits, self.delta, self.certified)
 
     def trajectories(self, log: Any = None, *, partial: bool = False) -> list[Trajectory]:
-        """Logged episodes in the numbers of the model, H steps each: for imports, `clone_baseline` and `estimate_margin`.
+        """Return logged episodes in the model's numbers, H steps each: for imports, `clone_baseline` and `estimate_margin`.
 
-        `log` is anything that `read_episodes` takes, with the observations and actions that the model was estimated from; by
-        default the episodes of the estimate themselves, which cannot be imported as data. Longer episodes are cut at the
-        horizon, terminated ones go on in the absorbing state. With `partial` episodes that were cut short are kept as they
-        are; a margin cannot be estimated from them, because what they left out may be what went wrong.
+        Longer episodes are cut at the horizon; terminated ones go on in the absorbing state.
+
+        Args:
+            log: anything that `read_episodes` takes, with the observations and actions that the model was estimated from.
+                By default the episodes of the estimate themselves, which cannot be imported as data.
+            partial: whether to keep episodes that were cut short. A margin cannot be estimated from them, because what they
+                left out may be what went wrong.
+
+        Returns:
+            One trajectory for each episode.
+
+        Raises:
+            InvalidInput: there is no log, an episode is shorter than the horizon, or it shows what the model does not have.
         """
         chosen = self.log if log is None else log
         if chosen is None:
@@ -259,7 +278,11 @@ class EstimatedModel(RowAccuracy, Runnable):
         return Trajectory.of(self.model, *_path_of(self.system, self.costing, place, episode), partial=partial)
 
     def describe(self) -> str:
-        """What was estimated from what, how accurate it is, and what that means for a run."""
+        """Say what was estimated from what data, how accurate it is, and what that means for a run.
+
+        Returns:
+            Some lines of text.
+        """
         model, known = self.system.model, int(self.system.known.sum())
         unseen = self.unvisited
         lines = [
@@ -366,7 +389,7 @@ def estimate_by_sampling(
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: the simulator has no `sample`, or what is given does not fit it.
+        InvalidInput: the simulator has no `sample`, or an argument does not fit it.
 
     Example:
         >>> class Coin:
@@ -432,7 +455,7 @@ def estimate_by_running(
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: what is given does not fit the environment, or it cuts an episode short.
+        InvalidInput: an argument does not fit the environment, or it cuts an episode short.
 
     Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
     environment is a finite Markov system (cells of a `Discretised` one are not, in episodes), and that with `partial` no
@@ -479,7 +502,7 @@ def estimate_from_log(
         episodes, so that imports can refuse them.
 
     Raises:
-        InvalidInput: the log cannot be read, does not fit what is given, or has episodes that are cut short.
+        InvalidInput: the log cannot be read, does not fit the arguments, or has episodes that are cut short.
 
     Example:
         >>> estimated = estimate_from_log([([0, 1, 0], [0, 1]), ([0, 1, 1], [0, 0])], 2)

@@ -34,7 +34,7 @@ NAMELESS = Legend()
 class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment seen as a `FiniteSystem`: Discrete spaces, and episodes of exactly H steps.
 
-    After the end of the environment's episode the wrapper goes on alone, in the absorbing state.
+    After the environment's episode has ended, the wrapper stays in the absorbing state up to the horizon.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], system: FiniteSystem) -> None:
@@ -55,12 +55,36 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._over = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode of the environment.
+
+        Args:
+            seed: of the environment's random numbers; None goes on with them.
+            options: passed to the environment.
+
+        Returns:
+            The first state in the model's numbers, and the environment's information.
+
+        Raises:
+            OutsideModel: the episode starts in a state that the model does not have.
+        """
         state, info = self.env.reset(seed=seed, options=options)
         self._state, self._step, self._over = self._number(state), 0, False
         self._seen = self.system.state_of(self._state)
         return self._seen, info
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Args:
+            action: its number.
+
+        Returns:
+            The next state in the model's numbers, the reward, False, whether the horizon is reached, and information.
+
+        Raises:
+            StepLimit: the environment cut the episode off before the horizon.
+            OutsideModel: the step leads to a state, or has a cost, that the model does not have.
+        """
         self._step += 1
         last = self._step >= self.system.model.steps
         if self._over:
@@ -99,7 +123,7 @@ def first_of(space: Any) -> int:
 
 
 def check_spaces(env: Any) -> None:
-    """Refuse what is not an environment with Discrete observations and actions."""
+    """Refuse anything but an environment with Discrete observations and actions."""
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment, e.g. gymnasium.make(...)")
     for what, space in (("observation", env.observation_space), ("action", env.action_space)):
@@ -175,7 +199,7 @@ def legend_of_env(
     num_actions: int,
     given: Legend = NAMELESS,
 ) -> Legend:
-    """Return the names that are given, and for what is not given those that the environment (or None) states itself.
+    """Return the given names; missing ones are those of the environment, if there is one and it has names.
 
     Raises:
         InvalidInput: the given names are of another size.

@@ -188,34 +188,30 @@ def _check_sums(returns: Floats, ranges: Sequence[tuple[float, float]]) -> None:
         )
 
 
-def clone_baseline(
-    model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0, per_step: bool = False
-) -> MarkovPolicy:
+def clone_baseline(model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0) -> MarkovPolicy:
     """Make a policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
 
     Args:
         model: whose states and actions the demonstrations are in.
         demonstrations: episodes of H steps.
         smoothing: at least 0; with 0 the demonstrated frequencies are copied.
-        per_step: count each step apart, and not all steps together.
 
     Returns:
-        The policy, uniform in states without a visit. Nothing says that it is safe: measure it with `estimate_margin`.
+        The policy, the same at every step, uniform in states without a visit. Nothing says that it is safe: measure it with
+        `estimate_margin`.
 
     Raises:
-        InvalidInput: no demonstration, one that is none of `model`, or a negative smoothing.
+        InvalidInput: no demonstration, one of another system, or a negative smoothing.
     """
     if finite_number("smoothing", smoothing) < 0.0:
         raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
     if len(demonstrations) == 0:
         raise InvalidInput("no demonstration was given; a policy cannot be cloned from nothing")
-    counts = np.zeros((model.horizon, model.num_states, model.num_actions))
+    counts = np.zeros((model.num_states, model.num_actions))
     for episode in demonstrations:
         checked = check_trajectory(model, episode)
-        np.add.at(counts, (np.arange(model.steps), checked.states[:-1], checked.actions), 1.0)
-    if not per_step:
-        counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
-    return MarkovPolicy.proportional(counts + smoothing)
+        np.add.at(counts, (checked.states[:-1], checked.actions), 1.0)
+    return MarkovPolicy.proportional(np.broadcast_to(counts + smoothing, model.shape))
 
 
 def spans(
@@ -241,7 +237,7 @@ def spans(
         model: with the constraints; of its rows only those count that are `known`.
         known: [S, A] or [H, S, A], rows that are exactly the model's on the real system.
         support: what can follow in the other rows; all states can if None.
-        sums: each [1 or H, S, A], what is summed instead of the constraints' utilities.
+        sums: each [1 or H, S, A], tables to sum instead of the constraints' utilities.
 
     Returns:
         [K] pairs, or one for each of `sums`. They hold on every real system for which `known` and `support` are true,

@@ -88,7 +88,8 @@ def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, t
 def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival, int]:
     """Number all ways to enter a state, from `start` [S] on; states that nothing enters are kept as they are.
 
-    Every state keeps its number of the environment for one way to enter it. Further ways follow, then what is `ENDED`.
+    Every state keeps its number of the environment for one way to enter it. Further ways follow, then the absorbing states
+    (`ENDED`).
     """
     costs = np.unique(outcomes.costs)
     if costs.size > MOST_COSTS:
@@ -193,7 +194,7 @@ def read_table(table: TransitionTable) -> Outcomes:
 
 
 def _indexed(name: str, value: Any) -> Mapping[int, Any]:
-    """A mapping as it is, a list as one from its positions."""
+    """Return a mapping unchanged, and a list as a mapping from positions."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What a plan is worth when it runs: episodes in an environment, means with confidence intervals, beside what was promised.
+"""Rollouts of plans: episodes in an environment, means with confidence intervals, compared with the plan's bounds.
 
 The value is the sum of the reward that was planned for, the costs are those of the constraints, both by the model's tables
 along what the environment did. All intervals hold together with probability 1 - delta, and at every number of episodes at
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Agreement(StrEnum):
-    """What was observed beside what was promised."""
+    """The interval that was observed, compared with the bound that was promised."""
 
     CONFIRMED = "confirmed"
     """The whole interval keeps the promise."""
@@ -60,7 +60,7 @@ class Observed:
 
     @property
     def agreement(self) -> Agreement:
-        """Whether the interval keeps the promise, breaks it, or leaves it open."""
+        """Whether the interval satisfies the bound, violates it, or leaves it open."""
         if self.promised is None:
             return Agreement.NOTHING_PROMISED
         sign = 1.0 if self.relation == ">=" else -1.0
@@ -70,7 +70,11 @@ class Observed:
         return Agreement.CONFIRMED if worst >= sign * self.promised - ROUNDING else Agreement.CONSISTENT
 
     def describe(self) -> str:
-        """In words."""
+        """Say the mean, its interval, and whether they agree with the promise.
+
+        Returns:
+            One line.
+        """
         ends = f"[{rounded_down(self.low)}, {rounded_up(self.high)}]"
         found = f"{self.name}: {self.mean:.6g} on average, expected in {ends}"
         if self.promised is None:
@@ -81,7 +85,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rollout:
-    """What was seen of a plan or a policy; `describe()` says it in words."""
+    """Measured episodes of a plan or a policy; `describe()` reports them in words."""
 
     episodes: int
     delta: float  # all intervals hold together with probability 1 - delta
@@ -100,12 +104,16 @@ class Rollout:
 
     @property
     def contradicted(self) -> tuple[Observed, ...]:
-        """What was promised and is not so."""
+        """Quantities whose interval contradicts the plan's bound."""
         found = (*self.constraints, *(() if self.value is None else (self.value,)))
         return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
 
     def describe(self) -> str:
-        """The figures, how sure they are, and whether they agree with what was promised."""
+        """Say what was observed, how certain it is, and whether it agrees with the promises.
+
+        Returns:
+            Some lines of text.
+        """
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
         head = f"{count(self.episodes, 'episode')} of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
@@ -119,7 +127,7 @@ class Rollout:
 
 
 def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
-    """[K] what the states would cost that the last steps led to, if there were another step; 0 of what is no cost."""
+    """[K] mean cost of the states that the last steps led to, least over actions; 0 for a constraint that is no cost."""
     if model.counts_end:
         return frozen(np.zeros(model.num_constraints))
     ends = np.array([one.states[-1] for one in seen], dtype=np.int64)

@@ -40,11 +40,10 @@ _TRIES = 3  # before a log is called foreign: another process may be moving it i
 class _Opened:
     """What all connections of this process to one file share: SQLite opens its log and the log's index once for them."""
 
-    connections: int = 0
     beside: tuple[_Identity | None, ...] = (None, None)  # the log and its index; None until they were read
 
 
-_opened: WeakValueDictionary[_Identity, _Opened] = WeakValueDictionary()  # a pool that is freed closes its connections, too
+_opened: WeakValueDictionary[_Identity, _Opened] = WeakValueDictionary()  # held by open connections
 _left_open: set[_Opened] = set()  # of which a connection stays open, so that the log stays as it is
 _opening = threading.Lock()
 
@@ -83,17 +82,12 @@ class SQLiteFile:
             identity = _identity_of(self.path)
             with _opening:
                 shared = _Opened() if identity is None else _opened.setdefault(identity, _Opened())
-                shared.connections += 1
             record.info.update(identity=identity, opened=shared)
 
         @sql.event.listens_for(engine, "close")
         def _closed(_: Any, record: Any) -> None:
             with _opening:
-                shared = record.info.pop("opened", None)
-                if shared is not None:
-                    shared.connections -= 1
-                    if not shared.connections:  # SQLite has closed the log, too
-                        _opened.pop(record.info["identity"], None)
+                record.info.pop("opened", None)  # of the last connection: SQLite closes the log, too
 
         @sql.event.listens_for(engine, "begin")
         def _begin(connection: sql.Connection) -> None:
@@ -146,7 +140,6 @@ class SQLiteFile:
             if shared in _left_open:
                 return
             _left_open.add(shared)
-            shared.connections += 1
         reader = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchall()

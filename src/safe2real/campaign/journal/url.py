@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from safe2real.errors import InvalidInput
 
 HIDDEN = "***"
+_LONGEST = 4000  # characters of a message
 PLACES = "give a file name, sqlite:///file, or postgresql://user@host/database"
 ELSEWHERE = "keep secrets in PGPASSWORD, a password file or a service file (postgresql://?service=NAME), not in the place"
 
@@ -85,6 +86,12 @@ def without_secrets(text: str) -> str:
             cut = "|".join(re.escape(written[:length]) for length in range(len(written) - 1, 2, -1))
             text = re.sub(rf"(?:{cut})(?=\.\.\.)", HIDDEN, text) if cut else text
     return text
+
+
+def safe_message(text: str) -> str:
+    """Return a message without the secrets of this process, and cut to the length that is shown."""
+    safe = without_secrets(text[: 10 * _LONGEST])  # the rest is not shown, and would take long to search
+    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
 
 
 def remember_secrets(text: str) -> None:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.service.serving import API
+from tests.service.servers import API
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 TEXTS = (
