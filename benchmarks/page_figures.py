@@ -30,7 +30,7 @@ def draw_growth(result: dict[str, Any], path: Path) -> None:
         if name == "states":
             near = [1e3 * row["seconds"] for row in result["growth"]["states_near"]]
             panel.loglog(sizes, near, "s--", color=INK, markersize=4, label="neighbours alone")
-        panel.legend(frameon=False, fontsize=9)
+        panel.legend(frameon=False, fontsize=9, loc="lower right")
         panel.set_title({"successors": "successors of a row"}.get(name, name), fontsize=11)
         _label(panel, "number of " + name if name != "horizon" else "steps of an episode", "ms for one pass")
     few, threads, rest = axes[1]

@@ -19,14 +19,14 @@ COLOURS = {
 BOXES = {
     "machine": (0.2, 2.7, 2.0, 1.5, "outside", "real system", ["an environment,", "a robot, a log"]),
     "systems": (2.9, 2.7, 2.0, 1.5, "systems", "systems", ["observations", "to numbers"]),
-    "drive": (5.6, 2.7, 2.3, 1.5, "exploration", "exploration.drive", ["flips the coin,", "runs, counts what broke off"]),
-    "evidence": (8.9, 2.7, 2.5, 1.5, "evidence", "evidence.count", ["rows, radii, suspects,", "trust in the baseline"]),
-    "method": (8.9, 0.3, 2.5, 1.5, "methods", "methods.propose", ["what to deploy next,", "a function of its arguments"]),
+    "drive": (5.6, 2.7, 2.3, 1.5, "exploration", "drive", ["exploration:", "draws one policy,", "runs the episode"]),
+    "evidence": (8.9, 2.7, 2.5, 1.5, "evidence", "count", ["evidence:", "rows, radii, suspects,", "trust in the baseline"]),
+    "method": (8.9, 0.3, 2.5, 1.5, "methods", "propose", ["methods:", "the next deployment,", "from arguments alone"]),
     "planning": (12.2, 1.5, 2.1, 1.5, "planning", "planning", ["solve, evaluate,", "worst and best case"]),
-    "certificate": (5.6, 0.3, 2.3, 1.5, "exploration", "exploration.certify", ["bounds with all", "that they rest on"]),
-    "problem": (12.2, 3.9, 2.1, 1.0, "given", "problem", ["given and assumed; frozen"]),
-    "journal": (2.9, 0.3, 2.0, 1.5, "campaign", "campaign.journal", ["only with a campaign:", "ask is recorded first"]),
-    "ledger": (0.2, 0.3, 2.0, 1.5, "campaign", "campaign.ledger", ["verify: every claim", "computed again"]),
+    "certificate": (5.6, 0.3, 2.3, 1.5, "exploration", "certify", ["exploration:", "bounds with their", "assumptions"]),
+    "problem": (12.2, 3.9, 2.1, 1.0, "given", "problem", ["given and assumed"]),
+    "journal": (2.9, 0.3, 2.0, 1.5, "campaign", "journal", ["campaign:", "an ask is recorded", "before it is answered"]),
+    "ledger": (0.2, 0.3, 2.0, 1.5, "campaign", "verify", ["campaign:", "recomputes every", "certificate"]),
 }
 # from, to, where they leave and arrive (fractions of the boxes), curve, text, place of the text
 ARROWS = [
@@ -47,7 +47,7 @@ ARROWS = [
 
 
 def draw(path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(14.6, 5.4))
+    figure, axes = plt.subplots(figsize=(12.2, 5.0))
     for x, y, width, height, colour, title, lines in BOXES.values():
         axes.add_patch(
             FancyBboxPatch(
@@ -71,7 +71,7 @@ def draw(path: Path) -> None:
                 linewidth=1.4,
             )
         )
-        axes.text(*place, text, ha="center", va="center", fontsize=10, color=PALE, style="italic")
+        axes.text(*place, text, ha="center", va="center", fontsize=9.5, color=PALE, style="italic")
     axes.set(xlim=(0, 14.5), ylim=(0, 5.1))
     axes.axis("off")
     figure.tight_layout(pad=0.2)

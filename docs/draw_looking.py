@@ -1,25 +1,22 @@
-"""`python docs/draw_looking.py`: the pictures of docs/looking.md, by the code that is shown there."""
+"""Pictures of docs/looking.md, by the code that is shown there: `python docs/draw_looking.py [FOLDER]`, docs/img if none."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import tempfile
-from contextlib import chdir
+import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-PICTURES = ("system", "matrix", "learner", "plan", "table", "rewards", "trial")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from docs.measure import LOOKING
+from docs.page_code import blocks, run
 
 
-def draw(folder: Path) -> None:
+def main(folder: Path) -> None:
     """Run the page's blocks one after the other, as a reader would, and keep the pictures that they make."""
-    blocks = re.findall(r"```python\n(.*?)```", (HERE / "looking.md").read_text(), flags=re.DOTALL)
-    with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
-        exec("\n".join(blocks), {})
-        for name in PICTURES:
-            shutil.copy(f"{name}.png", folder / f"looking-{name}.png")
+    pictures = {name.removeprefix("looking-"): folder / name for name, _ in LOOKING}
+    _, said = run("\n".join(blocks("looking.md")), pictures=pictures)
+    print(said, end="")
 
 
 if __name__ == "__main__":
-    draw(HERE / "img")
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/img").resolve())

@@ -12,7 +12,7 @@ A page marks what it quotes:
 
 Between the marks every decimal number of two or more significant digits, and every whole number of three or more, must be a
 number of the named outputs, rounded to the decimals that the page shows. Exempt are code, links, and the numbers after
-`given`: inputs, and what was measured elsewhere.
+`given`: inputs, and what was measured elsewhere. Code after the words "ends with" must be a line of the outputs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, PICTURES = ROOT / "docs" / "measured", ROOT / "docs" / "img"
 GRID = "examples/specs/windy_grid.toml"
+_NAMES = ("system", "matrix", "learner", "plan", "table", "rewards", "trial")
+LOOKING = tuple((f"looking-{name}.png",) * 2 for name in _NAMES)  # pictures of docs/looking.md
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ MEASUREMENTS = {
     ),
     "mountain-car": Measurement("examples/mountain_car.py --out OUT", (("mountain-car.png",) * 2,)),
     "episodes": Measurement("docs/episode_numbers.py"),
+    "end": Measurement("docs/end_numbers.py", quick=True),
+    "declared": Measurement("docs/declared_numbers.py"),
+    "kinds": Measurement("docs/kinds_numbers.py OUT", (("kinds-machine.png",) * 2, ("kinds-pond.png",) * 2)),
+    "tutorials": Measurement("docs/tutorial_numbers.py"),
+    "looking": Measurement("docs/draw_looking.py OUT", LOOKING, quick=True),
 }
 
 _NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -69,6 +76,8 @@ _IN_OUTPUT = re.compile(_NUMBER)
 _IN_PAGE = re.compile(rf"(?<![\w.,/]){_NUMBER}(?![\w/])")
 _REGION = re.compile(r"<!-- numbers of: ([^;>]+?)(?:; given: ([^>]*?))? -->(.*?)<!-- end of numbers -->", re.DOTALL)
 _CODE_AND_LINKS = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
+_BLOCKS = re.compile(r"```.*?```|`<!--[^`]*-->`", re.DOTALL)
+_LINE = re.compile(r"ends with `([^`]+)`")
 _OF_THE_CLOCK = re.compile(rf"{_NUMBER} (?:ms|s|h)\b|{_NUMBER} times as long|median of \d+ measured|/tmp/\S+|\d+:\d\d:\d\d")
 
 
@@ -124,7 +133,7 @@ def numbers_of(output: str) -> list[float]:
 
 def stale_numbers(page: Path) -> list[str]:
     """Return a sentence for every quoted number of a page that the outputs it names do not have."""
-    text, problems = _CODE_AND_LINKS.sub(" ", page.read_text()), []
+    text, problems = _BLOCKS.sub(" ", page.read_text()), []
     if text.count("<!-- numbers of:") != len(_REGION.findall(text)):
         problems.append("a mark `numbers of` is not closed by `<!-- end of numbers -->`, or has another form")
     for names, given, quoted in _REGION.findall(text):
@@ -134,7 +143,11 @@ def stale_numbers(page: Path) -> list[str]:
             problems.append(f"docs/measured has no {', '.join(missing)}: run python docs/measure.py {' '.join(missing)}")
             continue
         found, exempt = [number for name in sources for number in numbers_of(kept(name))], set(given.split())
-        for said in _IN_PAGE.findall(quoted):
+        outputs = [kept(name).splitlines() for name in sources]
+        for line in _LINE.findall(quoted):
+            if not any(line in lines for lines in outputs):
+                problems.append(f"no output of docs/measured/{', '.join(sources)} has the line {line!r}: measure again")
+        for said in _IN_PAGE.findall(_CODE_AND_LINKS.sub(" ", quoted)):
             number = said.rstrip(",")
             if number not in exempt and _is_measured(number) and not _agrees(number, found):
                 problems.append(f"{number} is no number of docs/measured/{', '.join(sources)}: measure again, or correct it")

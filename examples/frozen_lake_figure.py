@@ -20,10 +20,10 @@ BLUE, ORANGE, GREEN, RED = "#2a6fbb", "#d9822b", "#3a8f5c", "#c0392b"
 
 
 def draw(studies: Sequence[Study]) -> Figure:
-    """One row for each study."""
-    figure = Figure(figsize=(16.0, 5.0 * len(studies)), layout="constrained")
-    grid = figure.subplots(len(studies), 3, squeeze=False, width_ratios=(1.15, 1.0, 1.0))
-    for axes, study in zip(grid, studies, strict=True):
+    """One column for each study: two panels beside each other stay readable in a page."""
+    figure = Figure(figsize=(5.5 * len(studies), 13.0), layout="constrained")
+    grid = figure.subplots(3, len(studies), squeeze=False)
+    for axes, study in zip(grid.T, studies, strict=True):
         _draw_map(figure, axes[0], study)
         _draw_costs(axes[1], study)
         _draw_plans(axes[2], study)
@@ -61,7 +61,7 @@ def _draw_map(figure: Figure, axes: Axes, study: Study) -> None:
             Line2D([], [], marker="x", linestyle="none", color="0.5", markeredgewidth=2.5, label="proved wrong"),
             Rectangle((0, 0), 1, 1, facecolor="0.25", label="hole" if rows == columns else "cliff"),
         ],
-        loc="upper center", bbox_to_anchor=(0.5, -0.13 if rows == columns else -0.25), ncols=3, frameon=False,
+        loc="upper center", bbox_to_anchor=(0.5, -0.13 if rows == columns else -0.45), ncols=3, frameon=False,
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _draw_plans(axes: Axes, study: Study) -> None:
         axes.barh(positions + shift, np.array(values) / scale, height=height, color=colour, label=label)
     for position, plan in zip(positions, plans, strict=True):
         if plan.simulator[2] > study.world.limit + 1e-9:
-            text = f"{plan.simulator[2]:.2f} {study.world.unit}: limit broken"
+            text = f"{plan.simulator[2]:.2f} {study.world.unit}: violates the limit"
             axes.text(0.02, position + height, text, va="center", ha="left", fontsize=8.5, color="black")
     axes.axvline(1.0, color="black", linewidth=1.0, linestyle="--", label="best feasible policy")
     axes.set_yticks(positions, [plan.reward for plan in plans])

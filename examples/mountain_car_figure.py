@@ -22,7 +22,7 @@ BLUE, ORANGE, GREEN, RED, GREY = "#2a6fbb", "#d9822b", "#3a8f5c", "#c0392b", "0.
 
 
 def draw(study: Study) -> Figure:
-    figure = Figure(figsize=(14.0, 10.0), layout="constrained")
+    figure = Figure(figsize=(11.0, 9.5), layout="constrained")
     axes = figure.subplots(2, 2)
     _draw_map(axes[0, 0], study)
     _draw_costs(axes[0, 1], study)
@@ -60,7 +60,7 @@ def _draw_map(axes: Axes, study: Study) -> None:
             Line2D([], [], color=RED, linewidth=2.0, label="stretch with the stronger engine"),
             Line2D([], [], color="black", linestyle="--", label="speed limit"),
         ],
-        loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, frameon=False,
+        loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False,
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def _draw_costs(axes: Axes, study: Study) -> None:
     axes.axhline(naive, color=ORANGE, linewidth=2.0, linestyle="-.", label="planned on the simulator")
     axes.set(
         xlabel="episode", ylabel="expected steps above the speed limit", ylim=(0.0, 1.15 * naive),
-        title="Every deployed policy, evaluated exactly on the real cells",
+        title="Every deployed policy, exact on the real cells",
     )  # fmt: skip
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, markerscale=4)
 
@@ -120,4 +120,4 @@ def _draw_car(axes: Axes, study: Study) -> None:
     axes.axhline(LIMIT, color=RED, linewidth=2.0, label="limit")
     axes.set(xticks=at, ylabel="expected steps above the speed limit", title="What no certificate covers: the car itself")
     axes.set_xticklabels(names)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False)

@@ -28,7 +28,7 @@ def main(url, episodes=None):
                 return print("the model is accurate enough: nothing is left to run")
             except Halted as why:
                 return print(f"STOP THE MACHINE: {why}")
-            receipt = campaign.tell_json(deployment.id, run(deployment.policy))
+            receipt = campaign.tell(deployment.id, run(deployment.policy))
             episodes = None if episodes is None else episodes - 1
             print(deployment.id, deployment.certificate.standing, "recorded" if receipt.new else "was recorded before")
 

@@ -160,6 +160,10 @@ def test_explore_shows_a_bar_or_tells_a_function(monkeypatch):
     explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2, progress=events.append)
     explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2)
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=1)  # on a terminal without being asked to
+    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=1, progress=False)
+    assert told[4:] == [(0, 1), (1, 1)]
     assert [(one.proposal.round, one.episodes, one.samples, one.over) for one in events] == [
         (1, 0, 0, False),
         (2, 1, 2, False),

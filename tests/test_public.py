@@ -1,5 +1,6 @@
 """The public names: there, documented, and not imported before they are used."""
 
+import dataclasses
 import inspect
 import re
 import subprocess
@@ -12,8 +13,9 @@ import pytest
 import safe2real
 from docs.site.pages import public_names
 
-# Public functions of these packages do not have all sections yet; empty this list.
-WITHOUT_SECTIONS = {"campaign", "evidence", "methods", "model", "planning", "problem", "systems"}
+PACKAGES = sorted(safe2real._PACKAGES)
+ARRAY = re.compile("Floats|Indices|NDArray|ArrayLike")
+INHERITED = {"WindyGridEnv.reset", "WindyGridEnv.step"}  # from gymnasium.Env, as its class's docstring specifies
 HEAVY = ("numba", "numpy", "scipy", "gymnasium", "sqlalchemy", "matplotlib", "typer", "jinja2")
 
 
@@ -100,7 +102,7 @@ def public_functions(package):
                     yield f"{name}.{member}", function
 
 
-@pytest.mark.parametrize("package", sorted(set(safe2real._PACKAGES) - WITHOUT_SECTIONS))
+@pytest.mark.parametrize("package", PACKAGES)
 def test_public_functions_have_sections_for_arguments_and_results(package):
     without = []
     for name, function in public_functions(package):
@@ -112,7 +114,7 @@ def test_public_functions_have_sections_for_arguments_and_results(package):
     assert without == []
 
 
-@pytest.mark.parametrize("package", sorted(set(safe2real._PACKAGES) - WITHOUT_SECTIONS))
+@pytest.mark.parametrize("package", PACKAGES)
 def test_every_parameter_is_described(package):
     without = []
     for name, function in public_functions(package):
@@ -122,3 +124,37 @@ def test_every_parameter_is_described(package):
             if not re.search(rf"^    \*{{0,2}}{parameter}\b[^\n]*:", described, re.MULTILINE):
                 without.append(f"{name}: {parameter}")
     assert without == []
+
+
+def sections(function):
+    """The parts of a docstring by their headings, and of its Args by their names."""
+    parts = re.split(r"^(Args|Returns|Yields|Raises|Example):$", inspect.getdoc(function) or "", flags=re.MULTILINE)
+    named = dict(zip(parts[1::2], parts[2::2], strict=True))
+    arguments = re.split(r"^    \*{0,2}(\w+)\b[^\n:]*:", named.get("Args", ""), flags=re.MULTILINE)
+    return named, dict(zip(arguments[1::2], arguments[2::2], strict=True))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_arrays_have_shapes(package):
+    without = []
+    for name, function in public_functions(package):
+        signature, (named, arguments) = inspect.signature(function), sections(function)
+        for parameter, said in signature.parameters.items():
+            if ARRAY.search(str(said.annotation)) and "[" not in arguments.get(parameter, ""):
+                without.append(f"{name}: {parameter}")
+        if ARRAY.search(str(signature.return_annotation)) and "[" not in named.get("Returns", named.get("Yields", "")):
+            without.append(f"{name}: Returns")
+    assert without == []
+
+
+@pytest.mark.parametrize("package", sorted(set(PACKAGES) - {"testing"}))  # a contract raises what makes a test fail
+def test_errors_that_a_function_raises_itself_are_named(package):
+    raises = re.compile(r"^\s+raise \w+\(", re.MULTILINE)
+    found = [(name, function) for name, function in public_functions(package) if not name.endswith(tuple(INHERITED))]
+    assert [name for name, one in found if raises.search(inspect.getsource(one)) and "Raises" not in sections(one)[0]] == []
+
+
+def test_every_setting_is_explained():
+    source = inspect.getsource(safe2real.Settings)
+    fields = [field.name for field in dataclasses.fields(safe2real.Settings)]
+    assert [name for name in fields if not re.search(rf'^    {name}: .+\n    """\w', source, re.MULTILINE)] == []

@@ -5,6 +5,7 @@ Nothing is built here but by the slow test; `make docs` builds.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 import safe2real
-from docs.check import WRITTEN, broken_links, headings
+from docs.check import PAGES, WRITTEN, broken_links, headings
 from docs.site.check_site import problems_of
 from docs.site.notebooks import notebook_of
 from docs.site.pages import OF_THE_ROOT, gallery, generated_pages, moved_links, notebooks, opening
@@ -50,6 +51,31 @@ def test_every_public_name_has_an_entry_in_the_reference(generated):
         assert shown, package
         assert set(getattr(module, "__all__", ())) <= set(shown), package
     assert "::: safe2real.planning.solve.solve" in generated["reference/planning.md"]  # not the module of that name
+
+
+def test_the_front_page_has_version_changes_and_citation(generated):
+    first = generated["index.md"].partition("```")[0]
+    assert f"Version {safe2real.__version__} · [what changed](changelog.md) · [how to cite](citing.md)" in first
+
+
+def test_every_name_of_the_reference_can_be_imported(generated):
+    shown = {name for page in generated.values() for name in re.findall(r"^::: (\S+)$", page, re.MULTILINE)}
+    assert len(shown) > 150
+    for name in shown:
+        home, _, short = name.rpartition(".")
+        assert hasattr(import_module(home), short), name
+
+
+def test_names_in_prose_are_there():
+    said = re.compile(r"`(?:s2r|safe2real)((?:\.\w+)+)(?=[(`])")
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":  # which names what was removed
+            continue
+        for dotted in said.findall(page.read_text()):
+            thing = safe2real
+            for part in dotted[1:].split("."):
+                inner = getattr(thing, part, None)
+                thing = import_module(f"{thing.__name__}.{part}") if inner is None else inner
 
 
 def test_a_class_is_shown_with_what_it_has_from_bases_that_are_not(generated):

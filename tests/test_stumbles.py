@@ -15,14 +15,14 @@ def test_a_short_episode_is_to_be_told_as_partial_not_filled_up(tmp_path):
     problem = tiny()
     with s2r.Campaign.create(tmp_path / "c.db", problem, lease=60.0) as campaign:
         out = campaign.ask(worker="arm")
-        for short in (lambda: campaign.tell_json(out.id, {"states": [0, 0], "actions": [0]}),
+        for short in (lambda: campaign.tell(out.id, {"states": [0, 0], "actions": [0]}),
                       lambda: s2r.Trajectory.of(problem.simulator, [0, 0], [0])):  # fmt: skip
             with pytest.raises(InvalidInput, match=r"cut short, tell .* partial=True \(--partial .* do not fill it up"):
                 short()
         with pytest.raises(InvalidInput) as too_long:
             s2r.Trajectory.of(problem.simulator, [0] * 5, [0] * 4)
         assert "partial" not in str(too_long.value)
-        assert campaign.tell_json(out.id, {"states": [0, 0], "actions": [0]}, partial=True).new
+        assert campaign.tell(out.id, {"states": [0, 0], "actions": [0]}, partial=True).new
 
 
 def test_a_misspelt_setting_is_answered_with_the_nearest_one():

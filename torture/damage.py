@@ -71,7 +71,7 @@ def damaged_files(bench: Bench) -> Tally:
                 if found.verify().holds and found.events() != whole:
                     tally.lost.append(f"damage to page {page + 1} was not noticed")
                 ask = chance.choice(asked)
-                if found.tell_json(id_of(name, ask), json.loads(episodes[ask.deployment])).new:
+                if found.tell(id_of(name, ask), json.loads(episodes[ask.deployment])).new:
                     tally.lost.append(f"damage to page {page + 1}: an episode was taken a second time")
         except Safe2RealError:
             tally.refused += 1

@@ -310,7 +310,7 @@ def _toml(folder: Path, rng: random.Random) -> Iterator[Hostile]:
             lambda: _spec(simulator=f'transition = "{link.name}"'),
             lambda: _spec(utility='"\\u0000.npy"'),
             lambda: _spec(utility=f'"{"a" * 5000}.npy"'),
-            lambda: _spec(baseline='demonstrations = "/etc/passwd"'),
+            lambda: _spec(baseline='policy = "/etc/passwd"'),
             lambda: _spec(simulator=f'gymnasium = "{code}"'),
             lambda: sound + f'\n[run]\nout = "{rng.choice(("/etc", "../../x", ""))}"\n',
             lambda: sound + "\n[real]\ntransition = [[[1]]]\n",

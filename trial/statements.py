@@ -69,7 +69,7 @@ def about_learner(case: Case, learner: Learner, truth: Truth) -> Iterator[Kind]:
 
 def _outside(evidence: Evidence, truth: Truth) -> bool:
     """Whether a real row is not in its set; rows that are learnt together have no radius of their own."""
-    if evidence.together is None:
+    if evidence.units[0] is evidence:
         seen = np.stack([evidence.counts.empirical_row(row) for row in range(evidence.radii.size)])
         if (truth.distances(seen.reshape((*evidence.radii.shape, -1))) > evidence.radii + ROUNDING).any():
             return True

@@ -76,10 +76,20 @@ def generated_pages() -> dict[str, str]:
     pages = {
         there: moved_links((ROOT / here).read_text(), "") for here, there in OF_THE_ROOT.items() if here.endswith(".md")
     }
+    pages["index.md"] = with_version(pages["index.md"])
     pages["citing.md"] = citing()
     pages["case-studies.md"] = gallery()
     pages["reference/index.md"] = names_page()
     return pages | {f"reference/{package}.md": package_page(package) for package in packages()}
+
+
+def with_version(front: str) -> str:
+    """Return the front page with a line above its first block of code: the version, and where changes and citation are."""
+    from safe2real.version import __version__
+
+    line = f"Version {__version__} · [what changed](changelog.md) · [how to cite](citing.md) · [contribute](contributing.md)"
+    above, block, below = front.partition("```")
+    return f"{above}{line}\n\n{block}{below}"
 
 
 def moved_links(text: str, to_root: str, to_docs: str = "") -> str:

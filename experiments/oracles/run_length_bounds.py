@@ -18,7 +18,7 @@ from numbers import Integral
 from safe2real.errors import InvalidInput
 from safe2real.model.validation import finite_number, positive_integer, unit_number
 from safe2real.problem.theorem import margin_within, positive_number
-from safe2real.radii import Literal, System, beta_after, radius_after
+from safe2real.radii import Literal, Scaled, System, literal_constants
 
 _FOREVER = 2**1000  # a bound beyond this is reported as infinite
 
@@ -41,6 +41,17 @@ class RunLengths:
     @property
     def shortest(self) -> RunLength:
         return min(self.stopping, self.online, key=lambda length: length.iterations)
+
+
+def beta_after(visits: float, system: System, delta: float) -> float:
+    """Return beta(n) of a row seen n = `visits` times."""
+    constant, weight = literal_constants(system, delta)
+    return constant + weight * math.log(8.0 * math.e * (visits + 1.0))
+
+
+def radius_after(radius: Literal | Scaled, visits: float, system: System, delta: float) -> float:
+    """Return the literal or scaled radius of a row seen `visits` times, which need not be a whole number."""
+    return min(1.0, radius.scale * math.sqrt(beta_after(visits, system, delta) / max(2.0 * visits, 1.0)))
 
 
 def literal_beta(n: float, *, num_states: int, num_actions: int, horizon: int, delta: float) -> float:

@@ -24,7 +24,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         totals[name] = float(np.mean([result["samples"] for result in group]))
     low = max(min(share[share > 0].min() for share in shares.values()), 1e-4)
     norm = LogNorm(low, max(share.max() for share in shares.values()))
-    figure = Figure(figsize=(9.0, 3.9), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     panels = figure.subplots(1, 3)
     frames = (
         ("white: dangerous cells (the constraint)", grid.wall, "white"),
@@ -46,11 +46,14 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_title(f"{name}\n{totals[name]:,.0f} samples", fontsize=10)
-    bar = figure.colorbar(image, ax=list(panels), label="share of all samples", shrink=0.85)
+    bar = figure.colorbar(image, ax=list(panels), label="share of all samples", shrink=0.7)
     bar.set_ticks([0.02, 0.05, 0.1, 0.2], labels=["2 %", "5 %", "10 %", "20 %"])
     bar.ax.minorticks_off()
     handles = [Rectangle((0, 0), 1, 1, facecolor="#3b528b", edgecolor=colour, linewidth=1.8) for _, _, colour in frames]
-    figure.legend(handles, [name for name, _, _ in frames], loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(
+        handles, [name for name, _, _ in frames], loc="outside lower center", ncols=2, fontsize=9,
+        facecolor="#3b528b", labelcolor="white", framealpha=1.0,
+    )  # fmt: skip
     save_figure(figure, folder, "heatmaps", outcome)
     wall = {name: sum(share[cell] for cell in grid.wall) for name, share in shares.items()}
     wind = {name: sum(share[cell] for cell in grid.windy) for name, share in shares.items()}

@@ -13,7 +13,7 @@ from experiments.artefact import Artefact, Comparison, Outcome, Table
 from experiments.related.facts import Facts, Fidelity
 from experiments.store import Plain, Row, Task
 from experiments.studies import comparison_page
-from experiments.studies.comparison_figure import draw_curves
+from experiments.studies.comparison_figure import draw_samples
 from experiments.studies.comparison_runs import DECLARED, OURS, REWARDS, barrier_run, compared_run, transferred_run
 from experiments.studies.plain_runs import LEARNERS, TASKS, bar_run, passed, plain_run
 from experiments.studies.public_code_check import OURS as BESIDE
@@ -226,7 +226,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         Comparison.count("numbers of public code that differ from ours without a reason", 0, other),
         Comparison.count("adapted methods that a table calls by their bare names", 0, len(bare)),
     ]
-    draw_curves(panels, folder, outcome)
+    draw_samples(panels, folder, outcome)
     outcome.remarks = [
         "Panel A: the constants that each was published with, in the fluid limit (expected visits, nothing sampled). "
         "Panel B: sampled runs with one certified radius for all: the structure of each, never the method itself.",

@@ -1,74 +1,68 @@
-"""The figure of the comparison: gap and unsafe share against real samples, a line for each method."""
+"""The figure of the comparison: real samples of each method, and which of them deploy unsafe policies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from experiments.artefact import BLUE, GREEN, GREY, ORANGE, PURPLE, Outcome, save_figure
-from experiments.store import Plain
+from experiments.artefact import BLUE, ORANGE, Outcome, save_figure
 
-_STYLES: dict[str, tuple[str, str]] = {
-    "Algorithm 1": (BLUE, "-"),
-    "Algorithm 2": (BLUE, "--"),
-    "Algorithm 3": (BLUE, ":"),
-    "Declared rewards, all 20 at once": ("black", "-"),
-    "Declared rewards, one at a time": ("black", ":"),
-    "RFExpress": (ORANGE, "-"),
-    "VIZero": (ORANGE, ":"),
-    "Sweet": (GREEN, "-"),
-    "OptPess": (PURPLE, "-"),
-    "Dope": (PURPLE, "--"),
-    "HySRL": ("#b91c1c", "-"),
-    "LogBarrier": (GREY, "-"),
-    "ExplorationTransfer": (GREY, ":"),
+_TITLES = {
+    "A": "A: the constants that each method was published with",
+    "B": "B: the structure of each method, with one certified radius for all",
 }
-_FLOOR = 1e-3
 
 
 class Drawn(Protocol):
     """What a line of the table offers to the figure."""
 
     @property
-    def name(self) -> str: ...
-    @property
     def label(self) -> str: ...
     @property
-    def results(self) -> Sequence[Plain]: ...
+    def samples(self) -> float: ...
+    @property
+    def unsafe_share(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
 
 
-def draw_curves(panels: dict[str, Any], folder: Path, outcome: Outcome) -> None:
-    """Two rows of two pictures, one row for each panel; a curve is the mean over the runs of a method."""
-    figure = Figure(figsize=(11.5, 7.6), layout="constrained")
-    titles = {"A": "A: published constants, fluid limit", "B": "B: one certified radius for all, sampled"}
-    axes = figure.subplots(2, 2)
-    for row, (panel, lines) in enumerate(panels.items()):
-        for line in lines:
-            samples, unsafe, gap = mean_curve(line)
-            colour, style = _STYLES.get(line.label) or _STYLES[line.name]
-            marker = {"marker": "o", "ms": 4} if samples.size == 1 else {}
-            axes[row, 0].plot(samples, np.maximum(gap, _FLOOR), style, color=colour, label=line.label, **marker)
-            axes[row, 1].plot(samples, 100.0 * unsafe, style, color=colour, label=line.label, **marker)
-        axes[row, 0].set(xscale="log", yscale="log", ylabel="gap of the output", xlabel="real samples (for one reward)")
-        axes[row, 1].set(
-            xscale="log", ylim=(-3, 103), ylabel="unsafe episodes so far, %", xlabel="real samples (for one reward)"
-        )
-        axes[row, 0].set_title(titles[panel], fontsize=10, loc="left")
-        axes[row, 1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        for one in axes[row]:
-            one.spines[["top", "right"]].set_visible(False)
+def draw_samples(panels: Mapping[str, Sequence[Drawn]], folder: Path, outcome: Outcome) -> None:
+    """Draw one panel below the other, a row for each method.
+
+    Args:
+        panels: the methods by the panel's letter.
+        folder: for comparison.png.
+        outcome: it lists the figure afterwards.
+    """
+    counts = [len(lines) for lines in panels.values()]
+    figure = Figure(figsize=(9.0, 1.9 + 0.27 * sum(counts)), layout="constrained")
+    rows = figure.subplots(len(panels), 1, squeeze=False, height_ratios=counts)[:, 0]
+    for axes, (panel, lines) in zip(rows, panels.items(), strict=True):
+        _draw_panel(axes, sorted(lines, key=lambda line: line.samples))
+        axes.set_title(_TITLES[panel], fontsize=10, loc="left")
+    rows[-1].set_xlabel("real samples for 20 rewards")
+    marks = [
+        Line2D([], [], marker="o", linestyle="none", color=BLUE, label="every deployed policy is safe"),
+        Line2D([], [], marker="X", linestyle="none", color=ORANGE, label="deploys unsafe policies: share of its episodes"),
+    ]
+    figure.legend(handles=marks, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     save_figure(figure, folder, "comparison", outcome)
 
 
-def mean_curve(line: Drawn) -> tuple[Any, Any, Any]:
-    """(samples, unsafe share, gap): the mean over runs, as far as all of them go, and each run's end where they differ."""
-    curves = [np.array(one["curve"], dtype=float) for one in line.results]  # [points, 4] each
-    shared = min(len(curve) for curve in curves)
-    together = np.mean([curve[: shared - 1] for curve in curves], axis=0) if shared > 1 else np.empty((0, 4))
-    last = np.mean([curve[-1] for curve in curves], axis=0)
-    points = np.vstack([together, last])
-    return points[:, 0], points[:, 1], points[:, 2]
+def _draw_panel(axes: Axes, lines: Sequence[Drawn]) -> None:
+    for row, line in enumerate(lines):
+        unsafe = line.unsafe_share > 0.0
+        axes.plot([line.samples], [row], "X" if unsafe else "o", color=ORANGE if unsafe else BLUE, markersize=7)
+        words = [f"{line.unsafe_share:.0%} unsafe"] if unsafe else []
+        words += [f"gap {line.gap:.2g}"] if line.gap >= 0.01 else []
+        axes.annotate("; ".join(words), (line.samples, row), (8, 0), textcoords="offset points", va="center", fontsize=8)
+    most = max(line.samples for line in lines)
+    axes.set(xscale="log", ylim=(len(lines) - 0.4, -0.6), xlim=(0.4 * min(line.samples for line in lines), 60.0 * most))
+    axes.set_yticks(range(len(lines)), [line.label for line in lines], fontsize=8.5)
+    axes.grid(axis="x", color="0.92")
+    axes.spines[["top", "right"]].set_visible(False)

@@ -167,7 +167,9 @@ quoted as that method. VI-Zero has the structure of RF-Express then, and is left
 with all {REWARDS} and once with each of them alone. It rests on worst cases over sets, so panel A has no row for it.
 
 {_markdown(tables["radius"])}
-![Gap and unsafe share against real samples](img/comparison.png)
+![Real samples of each method, and which methods deploy unsafe policies](img/comparison.png)
+
+*A gap below 0.01 is not written.*
 
 {_found(panels)}
 Neither panel says which method is best elsewhere. The constraint binds at the optimum of {_binding()} of the {REWARDS}

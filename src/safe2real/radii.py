@@ -186,17 +186,6 @@ def literal_radius(visits: NDArray[np.int64], row: RowShape) -> Floats:
     return np.asarray(np.sqrt((constant + weight * np.log(8.0 * np.e * (visits + 1.0))) / np.maximum(2.0 * visits, 1.0)))
 
 
-def beta_after(visits: float, system: System, delta: float) -> float:
-    """Return beta(n) of a row seen n = `visits` times."""
-    constant, weight = literal_constants(system, delta)
-    return constant + weight * math.log(8.0 * math.e * (visits + 1.0))
-
-
-def radius_after(radius: Literal | Scaled, visits: float, system: System, delta: float) -> float:
-    """Return the literal or scaled radius of a row seen `visits` times, which need not be a whole number."""
-    return min(1.0, radius.scale * math.sqrt(beta_after(visits, system, delta) / max(2.0 * visits, 1.0)))
-
-
 # The paper's own lemma, not simplified.
 
 

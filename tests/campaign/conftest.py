@@ -6,6 +6,11 @@ from tests.campaign.systems import Nursery
 from torture.servers import NoServer, running_server
 
 
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "campaign.db"
+
+
 @pytest.fixture(scope="session")
 def nursery():
     nursery = Nursery()

@@ -181,8 +181,8 @@ def visit(report: Report, url: str, system: str, held: str) -> None:
 
 
 def _as_held(campaign: Campaign, id: str) -> Deployment:
-    (held,) = [one for one in campaign._record.replay.held.values() if id_of(campaign.name, one.event) == id]
-    return deployment_of(campaign._record, held, campaign.stored_policies())
+    (held,) = [one for one in campaign.record.replay.held.values() if id_of(campaign.name, one.event) == id]
+    return deployment_of(campaign.record, held, campaign.stored_policies())
 
 
 def look_twice(report: Report, url: str, signal_file: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import safe2real as s2r
 from safe2real import radii
 from safe2real.campaign import Campaign, Deployment
 from safe2real.campaign.deployment import id_of
+from safe2real.campaign.events import BEFORE_THE_FIRST, Event
 from safe2real.exploration import roll_out
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -89,10 +93,50 @@ def falling() -> System:
 SYSTEMS = {"grid": paper_grid, "tiny": three_states}
 
 
-def run_rounds(campaign: Campaign, system: System, rounds: int, worker: str = "worker") -> None:
+def run_rounds(campaign: Campaign, system: System, rounds: int, worker: str = "worker") -> list[Deployment]:
+    deployments = []
     for _ in range(rounds):
-        deployment = campaign.ask(worker=worker)
-        campaign.tell(deployment.id, system.episode(deployment))
+        deployments.append(campaign.ask(worker=worker))
+        campaign.tell(deployments[-1].id, system.episode(deployments[-1]))
+    return deployments
+
+
+def make(place: Path, rounds: int = 0) -> Campaign:
+    """A campaign of `three_states`."""
+    campaign = Campaign.create(place, three_states().specification)
+    run_rounds(campaign, three_states(), rounds)
+    return campaign
+
+
+# What people and programs with write access do
+
+
+def read(place: Path, statement: str, *values: Any) -> list[tuple]:
+    with closing(sqlite3.connect(place)) as connection:
+        return connection.execute(statement, values).fetchall()
+
+
+def change(place: Path, statement: str, *values: Any) -> None:
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def chained(events: Iterable[Event]) -> list[Event]:
+    """The events with all digests made anew, which needs no key."""
+    made, previous = [], BEFORE_THE_FIRST
+    for event in events:
+        previous = event.digest_after(previous)
+        made.append(replace(event, digest=previous))
+    return made
+
+
+def write_events(place: Path, events: Iterable[Event]) -> None:
+    """Put other events in the place of all, without the rules of the table: a forger makes one of his own."""
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.execute("ALTER TABLE safe2real_event RENAME TO was")
+        connection.execute("CREATE TABLE safe2real_event AS SELECT * FROM was WHERE false")
+        connection.execute("DROP TABLE was")
+        connection.executemany("INSERT INTO safe2real_event VALUES (?, ?, ?, ?, ?, ?, ?)", map(astuple, events))
 
 
 def ids_of(campaign: Campaign) -> dict[int, str]:
@@ -103,7 +147,7 @@ def ids_of(campaign: Campaign) -> dict[int, str]:
 def model_of(campaign: Campaign) -> dict[str, Any]:
     """Everything that the next deployment follows from, and the deployment itself."""
     proposal = campaign.proposal()
-    hybrid = campaign._record.replay.learner.evidence
+    hybrid = campaign.record.replay.learner.evidence
     return described(hybrid, proposal)
 
 

@@ -9,8 +9,8 @@ from safe2real.campaign.events import ImportBody
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.testing.systems import random_case
-from tests.cli.driving import campaign as command
-from tests.cli.driving import done
+from tests.cli.commands import campaign as command
+from tests.cli.commands import done
 
 CASE = random_case(1)
 
@@ -125,7 +125,7 @@ def test_logs_that_a_user_chose_by_each_other_clear_no_wrong_row_in_one_step():
 
 
 def suspected(campaign):
-    return bool(campaign._record.catch_up().learner.evidence.suspects[0, 1])
+    return bool(campaign.record.catch_up().learner.evidence.suspects[0, 1])
 
 
 def test_a_campaign_counts_what_it_takes_over_in_one_step(tmp_path):

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -132,21 +131,6 @@ def test_eight_wild_processes_on_one_campaign(nursery, url, rounds):
         assert nursery.run_one("fingerprint", url=url).of("model") == [[fingerprint_of(model)]]
         assert_same_model(counted_by_hand(campaign), model)
     print(f"\n{len(given)} deployments, {len(told)} told, {late} late, {len(abandoned)} abandoned, {conflicts} conflicts")
-
-
-@pytest.mark.slow
-def test_eight_processes_at_full_speed(nursery, url):
-    Campaign.create(url, paper_grid().specification).close()
-    began = time.perf_counter()
-    children = nursery.run(*workers(url), deadline=300.0)
-    seconds = time.perf_counter() - began
-    assert [child.ended for child in children] == [0] * PROCESSES, [child.reports[-1] for child in children]
-    with Campaign.open(url) as campaign:
-        status = campaign.status(forecast=False)
-        assert (status.rounds, status.told, status.held) == (PROCESSES * ROUNDS, PROCESSES * ROUNDS, ())
-        assert campaign.verify().holds
-        assert_same_model(counted_by_hand(campaign), model_of(campaign))
-    print(f"\n{PROCESSES} processes, {status.rounds} rounds in {seconds:.2f} s: {status.rounds / seconds:.0f} rounds/s")
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])

@@ -7,9 +7,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput, StorageFailure
-from tests.campaign.systems import ids_of, paper_grid, run_rounds, three_states
-from tests.cases import each
-from tests.cli.driving import campaign as command
+from tests.campaign.systems import change, ids_of, paper_grid, run_rounds, three_states
+from tests.cli.commands import campaign as command
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def test_one_ask_hands_out_so_many_and_no_more(opened, monkeypatch):
         opened.ask_batch(4, worker="w")
 
 
-@each("value", ["-1", "0", "1.5", "many", "9" * 40])
+@pytest.mark.parametrize("value", ["-1", "0", "1.5", "many", "9" * 40])
 def test_a_limit_that_is_none_is_said(opened, monkeypatch, value):
     monkeypatch.setenv("SAFE2REAL_MAX_ASK", value)
     with pytest.raises(InvalidInput, match=r"SAFE2REAL_MAX_ASK is .*; give a whole number"):
@@ -124,16 +123,11 @@ def test_a_withdrawal_before_its_time_does_not_verify(tmp_path, monkeypatch):
             monkeypatch.undo()
 
 
-@each("lease", [0, -1, float("inf"), 1e12, "60", True])
-def test_leases_that_are_none(tmp_path, lease):
+@pytest.mark.parametrize("lease", [0, -1, float("inf"), 1e12, "60", True, None])
+def test_leases_that_cannot_be_are_refused(place, lease):
     with pytest.raises(InvalidInput, match="lease"):
-        s2r.Campaign.create(tmp_path / "c.db", three_states().specification, lease=lease)
-    assert not (tmp_path / "c.db").exists()
-
-
-def test_a_withdrawal_needs_a_lease(tmp_path):
-    with pytest.raises(InvalidInput, match="withdraw_overdue is set without a lease"):
-        s2r.Campaign.create(tmp_path / "c.db", three_states().specification, withdraw_overdue=True)
+        s2r.Campaign.create(place, three_states().specification, lease=lease, withdraw_overdue=True)
+    assert not place.exists()
 
 
 # The record
@@ -145,14 +139,12 @@ def test_a_campaign_without_events_does_not_begin_again(tmp_path):
     with s2r.Campaign.create(place, system.specification) as made:
         run_rounds(made, system, 2)
         last = ids_of(made)[2]
-    with sqlite3.connect(place) as connection:
-        connection.execute("DELETE FROM safe2real_event")
-    connection.close()
+    change(place, "DELETE FROM safe2real_event")
     with s2r.Campaign.open(place) as emptied:
         for call in (
             lambda: emptied.ask(worker="w"),
             lambda: emptied.status(forecast=False),
-            lambda: emptied.tell_json(last, {"states": [0] * 5, "actions": [0] * 4}),
+            lambda: emptied.tell(last, {"states": [0] * 5, "actions": [0] * 4}),
             lambda: emptied.import_log("log", system.specification.baseline, [{"states": [0] * 5, "actions": [0] * 4}]),
         ):
             with pytest.raises(StorageFailure, match="events are gone"):
@@ -184,9 +176,7 @@ def test_a_policy_that_is_a_number_is_damage(tmp_path):
     with s2r.Campaign.create(place, three_states().specification) as made:
         run_rounds(made, three_states(), 1)
         made.ask(worker="w")
-    with sqlite3.connect(place) as connection:
-        connection.execute("UPDATE safe2real_policy SET content = 1000000000000")
-    connection.close()
+    change(place, "UPDATE safe2real_policy SET content = 1000000000000")
     with s2r.Campaign.open(place) as damaged:
         for call in (lambda: damaged.ask(worker="w"), damaged.stored_policies, damaged.verify):
             with pytest.raises(StorageFailure, match=r"the policy [0-9a-f]{12} cannot be read"):

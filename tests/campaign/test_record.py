@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from pathlib import Path
 
@@ -14,20 +13,9 @@ from safe2real.campaign.backup import back_up, load_record
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.report.export import export_json
-from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
+from tests.campaign.systems import assert_same_model, make, model_of, run_rounds, three_states
 
 SYSTEM = three_states()
-
-
-@pytest.fixture
-def place(tmp_path):
-    return tmp_path / "campaign.db"
-
-
-def make(place: Path, rounds: int) -> Campaign:
-    campaign = Campaign.create(place, SYSTEM.specification)
-    run_rounds(campaign, SYSTEM, rounds)
-    return campaign
 
 
 # Backups
@@ -180,21 +168,6 @@ def test_a_campaign_is_never_loaded_over_another(place, tmp_path):
         with pytest.raises(Conflict, match="holds a campaign already"):
             load_record(place, document, "from a document")
         assert campaign.verify().holds
-
-
-def test_a_restore_by_the_book(place, tmp_path):
-    """The three files go, the copy comes, one event says so."""
-    with make(place, 4) as campaign:
-        back_up(place, tmp_path / "copy.db")
-        run_rounds(campaign, SYSTEM, 4)
-    for name in ("", "-wal", "-shm"):
-        Path(f"{place}{name}").unlink(missing_ok=True)
-    shutil.copy(tmp_path / "copy.db", place)
-    with Campaign.open(place) as campaign:
-        campaign.branch("the disk failed on Tuesday")
-        run_rounds(campaign, SYSTEM, 1)
-        assert campaign.verify().holds
-        assert campaign.status(forecast=False).told == 5
 
 
 def test_who_is_alone_looks_once_for_each_call_and_others_are_heard(tmp_path, monkeypatch):

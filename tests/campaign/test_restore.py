@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,20 +17,9 @@ from safe2real.campaign import Campaign, backup
 from safe2real.campaign.backup import back_up
 from safe2real.campaign.journal import sqlite
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
+from tests.campaign.systems import assert_same_model, make, model_of, read, run_rounds, three_states
 
 SYSTEM = three_states()
-
-
-@pytest.fixture
-def place(tmp_path):
-    return tmp_path / "campaign.db"
-
-
-def make(place: Path, rounds: int) -> Campaign:
-    campaign = Campaign.create(place, SYSTEM.specification)
-    run_rounds(campaign, SYSTEM, rounds)
-    return campaign
 
 
 def restore_into(copy: Path, place: Path) -> None:
@@ -38,8 +29,7 @@ def restore_into(copy: Path, place: Path) -> None:
 
 
 def rows(place: Path) -> list[tuple]:
-    with closing(sqlite3.connect(place)) as connection:
-        return connection.execute("SELECT sequence, kind, deployment FROM safe2real_event ORDER BY sequence").fetchall()
+    return read(place, "SELECT sequence, kind, deployment FROM safe2real_event ORDER BY sequence")
 
 
 # A record that goes back
@@ -418,6 +408,32 @@ def test_the_model_after_a_branch_is_that_of_an_uninterrupted_run(place, tmp_pat
             restored.branch("the disk failed")
             run_rounds(restored, SYSTEM, 4)
             assert_same_model(model_of(restored), model_of(quiet))
+
+
+def one_more(place: Path, worker: str) -> str:
+    """The output of another process that tells one episode; it opens the file anew."""
+    script = (
+        "import sys; from safe2real.campaign import Campaign; from tests.campaign.systems import three_states\n"
+        "with Campaign.open(sys.argv[1]) as campaign:\n"
+        "    held = campaign.ask(worker=sys.argv[2]); campaign.tell(held.id, three_states().episode(held))\n"
+        "    print('told', campaign.status(forecast=False).told, campaign.verify().holds)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, place, worker], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr
+
+
+def test_an_index_that_is_removed_under_a_process_loses_nothing_that_any_process_was_told(place):
+    """Two processes with an index of their own each would write over each other's events."""
+    with make(place, 3) as campaign:
+        held = campaign.ask(worker="worker")
+        Path(f"{place}-shm").unlink()
+        assert one_more(place, "another") == "told 4 True"
+        for _ in range(2):
+            with pytest.raises(StorageFailure, match=r"-shm was replaced by another file.*must stay in its place"):
+                campaign.tell(held.id, SYSTEM.episode(held))
+        with pytest.raises(StorageFailure, match="-shm was replaced"):
+            Campaign.open(place)  # SQLite gives every connection of a process the index that the first one opened
+    assert one_more(place, "third") == "told 5 True"
 
 
 def test_a_log_that_is_removed_under_a_process_is_noticed_and_nothing_is_acknowledged(place):

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from safe2real.campaign import Campaign
-from safe2real.campaign.events import BEFORE_THE_FIRST
-from safe2real.campaign.verify import Checker, Contents, check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.model.serialization import to_text
-from tests.campaign.systems import run_rounds, three_states
+from tests.campaign.systems import chained, run_rounds, three_states
 
 SYSTEM = three_states()
 
@@ -30,14 +29,9 @@ def checked(campaign: Campaign, index: int, **forged):
     """The ledger of a record in which one body was changed and all digests were made anew."""
     events = list(campaign.events())
     events[index] = replace(events[index], body=to_text(json.loads(events[index].body) | forged))
-    previous = BEFORE_THE_FIRST
-    for number, event in enumerate(events):
-        events[number] = replace(event, digest=event.digest_after(previous))
-        previous = events[number].digest
     with campaign.journal.reading() as transaction:
-        return check_record(
-            Contents(campaign.name, campaign._record.problem_digest, events, transaction.blob), campaign.fresh_learner()
-        )
+        checker = Checker(campaign.name, campaign.record.problem_digest, campaign.fresh_learner(), transaction.blob)
+        return check_record(checker, chained(events))
 
 
 def test_the_claims_of_a_shared_proposal_are_computed_once(campaign, monkeypatch):

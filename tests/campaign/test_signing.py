@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from safe2real.campaign import Campaign
-from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event, event_after
+from safe2real.campaign.events import Draft, Event, event_after
 from safe2real.campaign.signing import Keys
 from safe2real.campaign.snapshot import snapshot_of
 from safe2real.errors import InvalidInput
-from tests.campaign.systems import run_rounds, three_states
-from tests.cases import each
+from tests.campaign.systems import chained, change, read, run_rounds, three_states, write_events
 
 SYSTEM = three_states()
 CELL, AUDITOR, SPY = "11" * 32, "22" * 32, "33" * 32
-
-
-@pytest.fixture
-def place(tmp_path):
-    return tmp_path / "campaign.db"
 
 
 def keys(monkeypatch, folder: Path, *lines: str) -> None:
@@ -46,22 +38,10 @@ def problems(place: Path) -> list[str]:
         return [problem.what for problem in campaign.verify().problems]
 
 
-def change(place: Path, statement: str, *values) -> None:
-    with closing(sqlite3.connect(place)) as connection, connection:
-        connection.execute(statement, values)
-
-
 def chained_anew(place: Path, forge) -> None:
     """What a forger can do without a key: change an event, and make all digests anew from there."""
-    with closing(sqlite3.connect(place)) as connection, connection:
-        rows = connection.execute("SELECT * FROM safe2real_event ORDER BY sequence").fetchall()
-        previous = BEFORE_THE_FIRST
-        for event in forge([Event(*row) for row in rows]):
-            event = replace(event, digest=event.digest_after(previous))
-            previous = event.digest
-            columns = asdict(event)
-            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-            connection.execute(f"INSERT OR REPLACE INTO safe2real_event ({names}) VALUES ({marks})", tuple(columns.values()))
+    rows = read(place, "SELECT * FROM safe2real_event ORDER BY sequence")
+    write_events(place, chained(forge([Event(*row) for row in rows])))
 
 
 def test_a_signed_record_is_checked_with_the_keys_of_all(signed, tmp_path, monkeypatch):
@@ -129,7 +109,7 @@ def test_a_signature_of_another_is_not_the_author_s(signed, tmp_path, monkeypatc
     """One who has a key of their own, but not the author's, cannot say that it was the author."""
     keys(monkeypatch, tmp_path, f"spy {SPY}", f"cell-3 {CELL}")
     with Campaign.open(signed) as campaign:
-        campaign._record.by = "cell-3"
+        campaign.record.by = "cell-3"
         run_rounds(campaign, SYSTEM, 1)
     assert problems(signed) == ["the event says that 'cell-3' did it, and 'spy' signed it"] * 2
 
@@ -150,7 +130,9 @@ def test_a_record_is_signed_throughout_or_not_at_all(signed, place, tmp_path, mo
     assert problems(signed) == []
 
 
-@each("text", ["", "cell-3", "cell-3 zz", f"cell-3 {'1' * 30}", f"{CELL}", f"a {CELL}\na {SPY}", "cell-3 " + "é" * 40])
+@pytest.mark.parametrize(
+    "text", ["", "cell-3", "cell-3 zz", f"cell-3 {'1' * 30}", f"{CELL}", f"a {CELL}\na {SPY}", "cell-3 " + "é" * 40]
+)
 def test_key_files_that_are_refused_are_not_quoted(tmp_path, text):
     path = tmp_path / "keys"
     path.write_text(text)
@@ -187,7 +169,7 @@ def test_a_snapshot_sealed_by_one_who_is_acted_for_is_not_taken(tmp_path, monkey
     with Campaign.create(place, system.specification) as campaign:
         with campaign.acting_as("cell"):
             campaign.ask(worker="cell")
-        record = campaign._record
+        record = campaign.record
         replay = record.catch_up()
         replay.told += 1000  # a forged state
         forged = snapshot_of(replay, record.problem_digest, campaign.journal.keys.first("cell"))

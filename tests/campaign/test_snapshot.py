@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from safe2real.campaign import Campaign, record, snapshot
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.status import CampaignStatus
 from safe2real.model.archive import Archive
-from tests.campaign.systems import assert_same_model, model_of, paper_grid, run_rounds, three_states
+from tests.campaign.systems import assert_same_model, change, model_of, paper_grid, read, run_rounds, three_states
 from tests.cases import sampled
 
 SYSTEM = three_states()
@@ -44,19 +42,20 @@ def lively(place: Path, rounds: int = 12) -> None:
 
 
 def covered(place: Path) -> int:
-    with closing(sqlite3.connect(place)) as connection:
-        found = connection.execute("SELECT max(sequence) FROM safe2real_snapshot").fetchone()
-    return found[0] or 0
+    return read(place, "SELECT max(sequence) FROM safe2real_snapshot")[0][0] or 0
+
+
+def content_of(place: Path) -> bytes:
+    return read(place, "SELECT content FROM safe2real_snapshot")[0][0]
+
+
+def put_snapshot(place: Path, content: bytes) -> None:
+    change(place, "UPDATE safe2real_snapshot SET content = ?", content)
 
 
 def timeless(campaign: Campaign) -> CampaignStatus:
     """The status but for what it says of how long something is out."""
     return replace(campaign.status(forecast=False), notices=())
-
-
-def change(place: Path, statement: str, *values) -> None:
-    with closing(sqlite3.connect(place)) as connection, connection:
-        connection.execute(statement, values)
 
 
 def replayed(campaign: Campaign) -> Replay:
@@ -80,7 +79,7 @@ def test_a_process_that_begins_from_a_snapshot_knows_the_same(place, monkeypatch
     with Campaign.open(place) as campaign:
         status = timeless(campaign)
         assert min(reads) == covered(place) + 1, "the snapshot was not used"
-        assert state_of(campaign._record.replay) == state_of(replayed(campaign))
+        assert state_of(campaign.record.replay) == state_of(replayed(campaign))
         model = model_of(campaign)
     change(place, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign:
@@ -93,7 +92,7 @@ def test_every_snapshot_on_the_way_leads_to_the_same(place, monkeypatch):
     """Taken after every single event of a lively record, and continued from there."""
     lively(place, 8)
     with Campaign.open(place) as campaign:
-        events, digest = campaign.events(), campaign._record.problem_digest
+        events, digest = campaign.events(), campaign.record.problem_digest
         whole = state_of(replayed(campaign))
         replay = Replay(campaign.fresh_learner())
         for event in events:
@@ -116,7 +115,7 @@ def test_a_planning_campaign_goes_on_bit_for_bit(place, tmp_path):
         run_rounds(quiet, grid, 14)
         with Campaign.open(place) as other:
             run_rounds(other, grid, 2)
-            assert other._record.covered > 0
+            assert other.record.covered > 0
             assert_same_model(model_of(other), model_of(quiet))
 
 
@@ -160,38 +159,29 @@ def test_a_bad_snapshot_is_passed_over(place, harm):
     lively(place)
     with Campaign.open(place) as campaign:
         status = timeless(campaign)
-    with closing(sqlite3.connect(place)) as connection:
-        (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
-    change(place, "UPDATE safe2real_snapshot SET content = ?", harm(content))
+    put_snapshot(place, harm(content_of(place)))
     with Campaign.open(place) as campaign:
         assert timeless(campaign) == status
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
 
 
 def test_a_snapshot_of_a_lost_branch_is_passed_over(place, tmp_path):
     """The record is restored to a time before it; its event is not there, or another one is."""
     lively(place, 6)
-    with closing(sqlite3.connect(place)) as connection, connection:
-        (last,) = connection.execute("SELECT max(sequence) FROM safe2real_event").fetchone()
-        connection.execute("UPDATE safe2real_snapshot SET digest = ?", ("0" * 64,))
+    ((last,),) = read(place, "SELECT max(sequence) FROM safe2real_event")
+    change(place, "UPDATE safe2real_snapshot SET digest = ?", "0" * 64)
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).events == last
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
     change(place, "UPDATE safe2real_snapshot SET sequence = ?", last + 7)
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).events == last
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
 
 
 def test_verify_does_not_believe_it_and_says_so(place):
     lively(place)
-    with closing(sqlite3.connect(place)) as connection:
-        (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
-    change(
-        place,
-        "UPDATE safe2real_snapshot SET content = ?",
-        forged(content, claim),
-    )
+    put_snapshot(place, forged(content_of(place), claim))
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).told > 100, "the forged one was taken, which is what this test is about"
         ledger = campaign.verify()
@@ -207,14 +197,8 @@ def test_a_signed_record_takes_snapshots_of_its_key_only(place, tmp_path, monkey
     lively(place)
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered > 0
-    with closing(sqlite3.connect(place)) as connection:
-        (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
-    change(
-        place,
-        "UPDATE safe2real_snapshot SET content = ?",
-        forged(content, claim),
-    )
+        assert campaign.record.covered > 0
+    put_snapshot(place, forged(content_of(place), claim))
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).told < 100
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,8 +18,8 @@ from safe2real.evidence import counts
 from safe2real.exploration import roll_out
 from safe2real.model import archive
 from safe2real.testing.systems import random_case
-from tests.campaign.systems import assert_same_model, model_of, paper_grid
-from tests.campaign.test_snapshot import forged, timeless
+from tests.campaign.systems import assert_same_model, change, model_of, paper_grid, read
+from tests.campaign.test_snapshot import content_of, forged, put_snapshot, timeless
 from tests.evidence.tied_systems import ledge, ledge_problem
 from tests.methods.test_trial import POLICY
 
@@ -59,9 +57,13 @@ KINDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch):
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
+
+
 @pytest.fixture(params=KINDS)
 def kind(request, monkeypatch):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
     if request.param == "grid":  # as in large systems, rows have room for what was seen of them, by batches
         monkeypatch.setattr(counts, "_ROOM_AT_ONCE", 0)
     return KINDS[request.param]
@@ -85,37 +87,27 @@ def filled(place: Path, kind: Kind) -> None:
         go_on(campaign, kind, 4)
         log = [roll_out(kind.real, baseline, seed=9, round_number=number) for number in range(7)]
         campaign.import_log("log", baseline, log, overlap="count")
-        _ = campaign._record.catch_up().learner.evidence.structured  # asked for plans: what it computes must not show
+        _ = campaign.record.catch_up().learner.evidence.structured  # asked for plans: what it computes must not show
         go_on(campaign, kind, 4)
-
-
-def change(place: Path, statement: str, *values) -> None:
-    with closing(sqlite3.connect(place)) as connection, connection:
-        connection.execute(statement, values)
-
-
-def content_of(place: Path) -> bytes:
-    with closing(sqlite3.connect(place)) as connection:
-        return connection.execute("SELECT content FROM safe2real_snapshot").fetchone()[0]
 
 
 def knows(campaign: Campaign) -> tuple:
     """All that a replay holds, with all its bits."""
-    archive = snapshot.state_of(campaign._record.catch_up(), "")
+    archive = snapshot.state_of(campaign.record.catch_up(), "")
     return archive.document, {name: (one.dtype, one.shape, one.tobytes()) for name, one in archive.arrays.items()}
 
 
-def test_opening_from_a_snapshot_is_opening_by_the_events(tmp_path, kind):
-    place, bare = tmp_path / "one.db", tmp_path / "bare.db"
+def test_opening_from_a_snapshot_is_opening_by_the_events(place, tmp_path, kind):
+    bare = tmp_path / "bare.db"
     filled(place, kind)
     shutil.copy(place, bare)
     change(bare, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign, Campaign.open(bare) as replayed:
         assert knows(campaign) == knows(replayed)
-        assert campaign._record.covered > 30 > replayed._record.covered
+        assert campaign.record.covered > 30 > replayed.record.covered
         assert_same_model(model_of(campaign), model_of(replayed))
         for one in (campaign, replayed):
-            one._record.covered = one._record._worked = 10**9  # no more snapshots
+            one.record.covered = one.record._worked = 10**9  # no more snapshots
             go_on(one, kind, 3)
         (document, arrays), (others, beside) = knows(campaign), knows(replayed)
         assert arrays == beside
@@ -126,9 +118,8 @@ def test_opening_from_a_snapshot_is_opening_by_the_events(tmp_path, kind):
         assert replayed.verify().holds
 
 
-def test_no_episode_is_counted_again_where_the_evidence_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    place, counted = tmp_path / "one.db", []
+def test_no_episode_is_counted_again_where_the_evidence_is_kept(place, monkeypatch):
+    counted = []
     filled(place, KINDS["sim-to-real"])
     count = s2r.Learner.count
     monkeypatch.setattr(
@@ -176,16 +167,14 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("harm", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_part_that_cannot_be_is_refused_and_the_events_are_read(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    place = tmp_path / "one.db"
+def test_a_part_that_cannot_be_is_refused_and_the_events_are_read(place, harm):
     filled(place, KINDS["sim-to-real"])
     with Campaign.open(place) as campaign:
         expected = knows(campaign)
-    change(place, "UPDATE safe2real_snapshot SET content = ?", rewritten(content_of(place), harm))
+    put_snapshot(place, rewritten(content_of(place), harm))
     with Campaign.open(place) as campaign:
         assert knows(campaign) == expected
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
         assert "the snapshot" in campaign.verify().describe()
 
 
@@ -198,15 +187,13 @@ POSSIBLE = {
 
 
 @pytest.mark.parametrize("harm", POSSIBLE.values(), ids=POSSIBLE)
-def test_a_part_that_could_be_and_is_not_is_found_by_verify(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    place = tmp_path / "one.db"
+def test_a_part_that_could_be_and_is_not_is_found_by_verify(place, harm):
     filled(place, KINDS["sim-to-real"])
     content = content_of(place)
-    change(place, "UPDATE safe2real_snapshot SET content = ?", rewritten(content, lambda arrays: None))
+    put_snapshot(place, rewritten(content, lambda arrays: None))
     with Campaign.open(place) as campaign:
         assert campaign.verify().holds
-    change(place, "UPDATE safe2real_snapshot SET content = ?", rewritten(content, harm))
+    put_snapshot(place, rewritten(content, harm))
     with Campaign.open(place) as campaign:
         ledger = campaign.verify()
         (problem,) = ledger.problems
@@ -217,45 +204,40 @@ def test_a_part_that_could_be_and_is_not_is_found_by_verify(tmp_path, monkeypatc
         assert campaign.verify().holds
 
 
-def test_one_of_another_release_is_replaced(tmp_path, monkeypatch):
+def test_one_of_another_release_is_replaced(place, monkeypatch):
     """Else every process would read all events until the record has grown enough."""
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    place = tmp_path / "one.db"
     filled(place, KINDS["sim-to-real"])
     for module in (snapshot, archive):
         monkeypatch.setattr(module, "__version__", "99.0")
     monkeypatch.setattr(record, "LEAST_STEP", 40)  # so much has not come since
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered == 0
+        assert campaign.record.covered == 0
         campaign.ask(worker="arm")
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered > 30
+        assert campaign.record.covered > 30
 
 
-def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(tmp_path, monkeypatch):
+def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(place, monkeypatch):
     """The specification names a radius, not its revision; what an older one cleared or refuted is computed anew."""
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    place, kind = tmp_path / "one.db", KINDS["sim-to-real"]
+    kind = KINDS["sim-to-real"]
     filled(place, kind)
     for corrected in (type(kind.problem.settings.radius), type(kind.method)):
         with monkeypatch.context() as raised:
             raised.setattr(corrected, "revision", corrected.revision + 1)
             with Campaign.open(place) as campaign:
                 campaign.status(forecast=False)
-                assert campaign._record.covered == 0, corrected
+                assert campaign.record.covered == 0, corrected
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._record.covered > 30
+        assert campaign.record.covered > 30
 
 
-def test_exact_ties_have_no_snapshot_since_they_are_looked_at_after_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    place, kind = tmp_path / "one.db", of_ledge(ties=True, exact=True)
+def test_exact_ties_have_no_snapshot_since_they_are_looked_at_after_batches(place):
+    kind = of_ledge(ties=True, exact=True)
     filled(place, kind)
-    with closing(sqlite3.connect(place)) as connection:
-        assert connection.execute("SELECT * FROM safe2real_snapshot").fetchall() == []
+    assert read(place, "SELECT * FROM safe2real_snapshot") == []
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).samples_counted > 0
         assert campaign.verify().holds
@@ -270,9 +252,8 @@ def test_conclusions_of_bounds_from_outside_are_not_kept():
     assert not s2r.Learner(own_radius).evidence.follows_from_order
 
 
-def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
-    kind, place, bare = KINDS["sim-to-real"], tmp_path / "one.db", tmp_path / "bare.db"
+def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands(place, tmp_path):
+    kind, bare = KINDS["sim-to-real"], tmp_path / "bare.db"
     filled(place, kind)
     with Campaign.open(place) as campaign:
         deployment = campaign.ask(worker="other")
@@ -284,7 +265,7 @@ def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands
     change(bare, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign, Campaign.open(bare) as replayed:
         assert timeless(campaign) == timeless(replayed)
-        assert campaign._record.covered > 0
+        assert campaign.record.covered > 0
         assert_same_model(model_of(campaign), model_of(replayed))
         assert campaign.verify().holds
 
@@ -302,13 +283,12 @@ def test_a_long_log_is_covered_as_soon_as_it_is_imported(monkeypatch):
         assert len(campaign.events()) < 40
     with Campaign.open(new) as campaign:
         expected = campaign.status(forecast=False)
-        assert campaign._record.covered > 1
+        assert campaign.record.covered > 1
         assert campaign.verify().holds
         assert expected.samples == 210
 
 
 def test_an_import_that_was_recorded_does_not_fail_for_want_of_a_snapshot(monkeypatch):
-    monkeypatch.setattr(record, "LEAST_STEP", 10)
     refused = []
 
     def fails(*_):

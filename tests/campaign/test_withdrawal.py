@@ -12,7 +12,7 @@ import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import Draft, event_after
-from safe2real.campaign.verify import Checker, Contents
+from safe2real.campaign.verify import Checker
 from safe2real.exploration import roll_out
 from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.report.campaign_report import write_campaign_report
@@ -20,11 +20,6 @@ from safe2real.standing import DoubtCode, Standing
 from tests.campaign.systems import falling, run_rounds, three_states
 
 SYSTEM = three_states()
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "campaign.db"
 
 
 def kinds(campaign: Campaign) -> list[str]:
@@ -76,7 +71,7 @@ def test_what_ran_of_a_withdrawn_deployment_is_still_taken(place: Path) -> None:
         campaign.ask(worker="left")
         campaign.ask(worker="right")
         assert not campaign.abandon(right, "withdrawn").new
-        assert campaign.tell_json(left, {"states": [0, 0], "actions": _first_action(campaign, left)}, partial=True).new
+        assert campaign.tell(left, {"states": [0, 0], "actions": _first_action(campaign, left)}, partial=True).new
         status = campaign.status(forecast=False)
         assert (status.withdrawn, status.told_late, status.samples, status.samples_counted) == (1, 1, 1, 1)
         assert not campaign.ask(worker="left").withdrawn
@@ -94,7 +89,7 @@ def _first_action(campaign: Campaign, id: str) -> list[int]:
 def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
     campaign, left, right = refuted(place)
     with campaign:
-        campaign.tell_json(right, {"states": [0, 0], "actions": _first_action(campaign, right)}, partial=True)
+        campaign.tell(right, {"states": [0, 0], "actions": _first_action(campaign, right)}, partial=True)
         assert campaign.status(forecast=False).waiting_for == left
         campaign.ask(worker="left")
         assert campaign.status(forecast=False).samples_counted == 1
@@ -104,9 +99,7 @@ def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
 def problems(campaign: Campaign, events: list) -> list[str]:
     with campaign.journal.reading() as transaction:
         contents = dict(transaction.policies())
-    checker = Checker(
-        Contents(campaign.name, campaign._record.problem_digest, events, contents.get), campaign.fresh_learner()
-    )
+    checker = Checker(campaign.name, campaign.record.problem_digest, campaign.fresh_learner(), contents.get)
     found = []
     for event in events:
         checker.events = event.sequence

@@ -3,9 +3,11 @@
 import errno
 import io
 import re
+import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from experiments.__main__ import app as experiments
@@ -16,8 +18,7 @@ from safe2real.cli import campaign as module
 from safe2real.cli import io as streams
 from safe2real.errors import InvalidInput
 from safe2real.parallel import ENGINES
-from tests.cases import each
-from tests.cli.driving import campaign
+from tests.cli.commands import campaign
 
 COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "export", "report"]
 
@@ -35,11 +36,21 @@ def test_the_help_lists_commands_and_exit_codes():
         assert re.search(rf"^\W*{code}  {kind}", shown, re.MULTILINE), code
 
 
-@each("command", COMMANDS)
-def test_every_command_has_help(command):
-    shown = CliRunner().invoke(app, ["campaign", command, "--help"])
+def commands(group, path=()):
+    """The path of every command and group with its parameters; `serve PLACE` is a command without a name."""
+    yield path, group.params
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, path if command.hidden else (*path, name))
+
+
+@pytest.mark.parametrize(("path", "parameters"), list(commands(get_command(app))), ids=str)
+def test_the_help_of_every_command_shows_every_option(path, parameters):
+    shown = CliRunner().invoke(app, [*path, "--help"], prog_name="safe2real", env={"COLUMNS": "200"})
     assert shown.exit_code == 0
-    assert "Where the campaign is" in shown.stdout
+    for one in parameters:
+        assert not getattr(one, "hidden", False), one.name
+        for text in (*one.opts, *one.secondary_opts) if one.param_type_name == "option" else (one.metavar or one.name,):
+            assert text.lower() in shown.stdout.lower(), (path, text)
 
 
 def test_without_a_command_the_help_is_shown():
@@ -132,6 +143,15 @@ def test_libraries_say_nothing_on_standard_error(capfd):
         finally:
             sys.excepthook = hook
     assert capfd.readouterr().err == ""
+
+
+def test_a_filter_that_a_library_adds_shows_no_warning():
+    script = (
+        "import warnings; from safe2real.cli.io import keep_to_one_line; keep_to_one_line();"
+        "warnings.filterwarnings('once', '', DeprecationWarning); warnings.warn('old', DeprecationWarning)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
 
 
 def test_what_needs_more_memory_than_there_is_is_one_line(monkeypatch):

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command with one line of JSON, at whatever moment it comes."""
+"""Ctrl-C ends a command with one line of JSON, at whatever moment it comes; a server ends without a word."""
 
 import json
 import signal
@@ -9,9 +9,11 @@ import time
 import pytest
 
 from tests.preflight.specs import REAL, TOML, write
+from tests.service.browser import Command
 
 PROGRAM = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job would ignore
 from safe2real.cli import main
 sys.argv = ["safe2real", *sys.argv[1:]]
 print("ready", flush=True)
@@ -35,3 +37,10 @@ def test_an_interrupt_is_one_line_whenever_it_comes(tmp_path, seconds):
     assert said == ""
     (line,) = error.splitlines()
     assert json.loads(line)["error"] == "interrupted"
+
+
+def test_a_server_ends_at_an_interrupt(tmp_path):
+    server = Command(tmp_path, "--no-auth")
+    server.end(signal.SIGINT)
+    assert server.code == 0
+    assert len(server.said.splitlines()) == 1  # where it served

@@ -18,7 +18,6 @@ from safe2real.model.constraint_text import Wording
 from safe2real.preflight.rehearsed_campaign import Exact, RehearsedCampaign, exact_values, open_or_begin, run_campaign
 from safe2real.report.preflight_report import draw_exact
 from safe2real.standing import Standing
-from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
 
 RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
@@ -156,8 +155,12 @@ def test_to_the_stop(tmp_path):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
-    """Row (0, 0) falls with 0.8: the baseline alone is worth 1.24, less than the threshold."""
-    text = TOML + REAL.replace("[[[1.0, 0.0]", "[[[0.2, 0.8]") + RUN
+    """Row (0, 0) falls with 0.8: the baseline alone is worth 1.24, less than the threshold.
+
+    The constraint has the name of a finding about the simulator, which must not hide the broken margin.
+    """
+    named = TOML.replace('"upright"', '"falls seen on the simulator"')
+    text = named + REAL.replace("[[[1.0, 0.0]", "[[[0.2, 0.8]") + RUN
     ended = run(write(tmp_path, text))
     assert ended.exit_code == 7
     lines = ended.stdout.splitlines()
@@ -173,6 +176,9 @@ def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
     assert f"by exact evaluation: {exact.unsafe} of {exact.numbers.size};" in ended.stdout
     assert 0 < exact.unsafe == exact.numbers.size < 60
     assert exact.values.max() <= 1.5
+    document = json.loads((tmp_path / "spec-run" / "summary.json").read_text())
+    assert (document["certified"], document["standing"]) == (False, "refuted")
+    assert "falls seen on the simulator" in {one["subject"] for one in document["assumptions_broken"]}
 
 
 def test_exact_values_are_those_of_the_mixtures(tmp_path):
@@ -230,7 +236,7 @@ def test_what_no_run_accepts_is_refused_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "spec-run").exists()
 
 
-@each("reality", [REAL, ""])
+@pytest.mark.parametrize("reality", [REAL, ""])
 def test_a_list_of_margins_of_another_length_is_refused(tmp_path, reality):
     ended = run(write(tmp_path, TOML.replace("margin = 1.0", "margin = [1.0, 1.0]") + reality))
     assert ended.exit_code == 2
@@ -316,18 +322,6 @@ def test_nothing_is_called_certified_where_an_assumption_is_false(tmp_path):
     assert "<h2>No guarantee</h2>" in page
     assert "<h2>The guarantee</h2>" not in page
     assert "The certified lower bound" not in page
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_a_name_does_not_hide_a_broken_margin(tmp_path):
-    """Row (0, 0) falls with 0.8, and the constraint is called what a finding about the simulator is called."""
-    named = TOML.replace('"upright"', '"falls seen on the simulator"')
-    ended = run(write(tmp_path, named + REAL.replace("[[[1.0, 0.0]", "[[[0.2, 0.8]") + RUN), "--json")
-    assert ended.exit_code == 7
-    document = json.loads(ended.stdout)
-    assert document["certified"] is False
-    assert document["standing"] == "refuted"
-    assert "falls seen on the simulator" in {one["subject"] for one in document["assumptions_broken"]}
 
 
 def test_what_is_promised_is_shown_on_the_side_on_which_it_is_true(capsys):

@@ -15,7 +15,7 @@ from safe2real.methods import ForRewards
 from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import three_states
-from tests.service.serving import listening
+from tests.service.servers import listening
 
 REWARD = np.array([[0.0, 1.0], [0.0, 0.5], [0.0, 0.0]])
 
@@ -164,7 +164,22 @@ def test_logs(pair):
         with pytest.raises(Conflict, match="another log was imported as 'january'"):
             one.import_log("january", baseline, logs[:1])
         assert one.import_log("more", baseline, logs, overlap="skip").skipped == 2
+        model = three_states().specification.simulator
+        again = [Trajectory.of(model, [0] * 5, [0] * 4, seed=7)] * 2
+        with pytest.raises(Conflict, match="the first is 7: the environment repeated itself"):
+            one.import_log("repeated", baseline, again, overlap="count")
     same(*(one.status(forecast=False) for one in pair))
+
+
+def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_somebody_knows_better(service, tmp_path):
+    problem, (url, token) = three_states().specification, service
+    lost = replace(problem, settings=replace(problem.settings, margin=2.5))
+    place = f"{url}/campaigns/lost"
+    for create in (lambda **said: Campaign.create(tmp_path / "lost.db", lost, **said),
+                   lambda **said: RemoteCampaign.create(place, lost, token, **said)):  # fmt: skip
+        with pytest.raises(InvalidInput, match="less than the stated"):
+            create()
+        create(trust_margin=True).close()
 
 
 def test_what_is_refused_here_is_refused_there_with_the_same_words(pair):
@@ -196,7 +211,7 @@ def test_a_worker_tells_states_and_actions_without_a_model(pair):
             assert (told.new, told.samples) == (True, 4)
             assert not one.tell(deployment.id, path).new  # the same episode
         id = one.ask(worker="a").id
-        for wrong, kind in (([[0, 0], [0]], "a list"), (([0], [0], [0]), "a tuple of 3"), ({"states": []}, "a dict")):
+        for wrong, kind in (([[0, 0], [0]], "a list"), (([0], [0], [0]), "a tuple of 3"), (7, "a int")):
             with pytest.raises(InvalidInput, match=rf"the episode is {kind}; give the pair \(states, actions\)") as refused:
                 one.tell(id, wrong)
             assert "model," not in str(refused.value)  # a worker has none
@@ -211,8 +226,8 @@ def test_what_an_episode_holds_is_not_what_is_done_with_it(pair):
         episode = {"states": told.states.tolist(), "actions": told.actions.tolist()}
         for key in ("force", "worker", "partial"):
             with pytest.raises(InvalidInput, match=r"the episode .* key"):
-                one.tell_json(deployment.id, {**episode, key: "mine"})
-        assert one.tell_json(deployment.id, episode).new
+                one.tell(deployment.id, {**episode, key: "mine"})
+        assert one.tell(deployment.id, episode).new
 
 
 def test_declared_rewards(service, tmp_path):

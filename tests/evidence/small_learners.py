@@ -3,7 +3,10 @@
 import numpy as np
 
 import safe2real as s2r
+from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.row_rule import NOTHING_STATED, Separation, StatedRows
 from safe2real.problem import RowAccuracy
+from safe2real.radii import Radius
 
 UTILITY = np.array([[0.8, 0.8], [1.0, 1.0], [0.0, 0.0]])
 
@@ -45,3 +48,20 @@ def returns_learner(growth: float = 0.0, **others: object) -> tuple[s2r.Learner,
 def coarse(learner: s2r.Learner) -> RowAccuracy:
     """The simulator's rows were estimated, to 0.1, and the calibrated gap does not cover that."""
     return RowAccuracy(np.full((3, 2), 0.1), np.full((3, 2), 50), delta=0.01, certified=True)
+
+
+def hybrid_model(
+    kernel: s2r.Kernel,
+    horizon: int,
+    *,
+    separation: Separation | None,
+    radius: Radius,
+    delta: float,
+    stated: StatedRows = NOTHING_STATED,
+    refinements: tuple = (),
+) -> HybridModel:
+    """Without refinements, if none are given; rows are never cleared without a separation."""
+    gaps = separation or Separation(0.0, 0.0)
+    numbers = {"calibrated_gap": gaps.calibrated_gap, "mismatch_gap": gaps.mismatch_gap, "delta": delta}
+    settings = s2r.Settings(margin=1.0, tolerance=0.1, radius=radius, refinements=refinements, **numbers)
+    return HybridModel(kernel, horizon, settings, stated, reuses_simulator=separation is not None)

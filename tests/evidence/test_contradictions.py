@@ -11,12 +11,11 @@ from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.exploration import roll_out
 from safe2real.refinements import NearSets
 from safe2real.standing import DoubtCode, Standing
-from tests.cases import each, sampled
 from tests.compiled.calling import radius_at
-from tests.evidence.small_learners import forked, forked_learner, stay
+from tests.evidence.small_learners import forked, forked_learner, hybrid_model, stay
 
 
-@each("growth", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("growth", [0.0, 0.5, 1.0])
 def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     refined = forked_learner(growth)
     s2r.simulate(refined, forked(True), max_rounds=200)
@@ -25,7 +24,7 @@ def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     learner = forked_learner(growth, refinements=())
     run = s2r.simulate(learner, forked(True), max_rounds=2_000)
     row = int(learner.evidence.counts.visits[0, 1])
-    alone = HybridModel(learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=radii.Adaptive(), delta=0.05)
+    alone = hybrid_model(learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=radii.Adaptive(), delta=0.05)
     needed = next(n for n in range(1, 100) if radius_at(alone.rule, 1, n, 1) < 1.0)
     assert row == needed  # the first visit that proves it is the last
     assert learner.standing is Standing.REFUTED
@@ -63,17 +62,7 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
     )
     marked = np.array([[known, False], [True, True]])  # nobody takes action 1, so that nothing ever stops
     learner = s2r.Learner(s2r.Problem(model, stay(1, 2), settings, known=marked))
-    gaps = Separation(0.0, 0.6)
-    eager = HybridModel(
-        model.kernel,
-        1,
-        separation=gaps,
-        radius=radii.Adaptive(),
-        delta=0.05,
-        bonus_scale=1.0,
-        stated=StatedRows(marked.reshape(-1)),
-        refinements=settings.refinements,
-    )
+    eager = HybridModel(model.kernel, 1, settings, StatedRows(marked.reshape(-1)))
     rounds, planned = [], np.zeros_like(learner.evidence.counts.tally.visits)
     for number in range(1, 3_000):
         episode = roll_out(model.with_kernel(s2r.Kernel.from_dense(real)), stay(1, 2), seed=5, round_number=number)
@@ -91,10 +80,15 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         assert sum(lazy != at_once for lazy, at_once in rounds) < 0.1 * len(rounds)
 
 
-@sampled(
+@pytest.mark.parametrize(
     "radius",
-    [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()],
-    keep=[0],
+    [
+        radii.Adaptive(),
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in (radii.KL(), radii.Union(), radii.Stitched(), radii.Literal())
+        ),
+    ],
     ids=lambda radius: radius.name,
 )
 @pytest.mark.parametrize("kind", ["known", "cleared"])
@@ -105,7 +99,7 @@ def test_no_contradiction_is_missed_between_two_looks(radius, kind):
         rng = np.random.default_rng(seed)
         simulator = rng.dirichlet(np.ones(4))
         kernel = s2r.Kernel.from_dense(np.broadcast_to(simulator, (4, 1, 4)).copy())
-        hybrid = HybridModel(
+        hybrid = hybrid_model(
             kernel,
             1,
             separation=Separation(gap, 0.9),
@@ -139,13 +133,13 @@ def near_ten_of(states: int, radius: radii.Radius, first: float = 0.1) -> Hybrid
     row = np.array([first, *[(1.0 - first) / 9] * 9, *[0.0] * (states - 10)])
     kernel = s2r.Kernel.from_dense(np.broadcast_to(row, (states, 1, states)).copy())
     chosen = {"separation": Separation(0.0, 0.9), "radius": radius, "delta": 0.3, "refinements": (NearSets(),)}
-    hybrid = HybridModel(kernel, 1, stated=StatedRows(np.ones(states, dtype=np.bool_)), **chosen)
+    hybrid = hybrid_model(kernel, 1, stated=StatedRows(np.ones(states, dtype=np.bool_)), **chosen)
     hybrid.update()
     return hybrid
 
 
-@each("radius", [radii.Adaptive(), radii.Union(), radii.Stitched()])
-@each("states", [11, 12, 40])
+@pytest.mark.parametrize("radius", [radii.Adaptive(), radii.Union(), radii.Stitched()])
+@pytest.mark.parametrize("states", [11, 12, 40])
 def test_the_radius_times_the_visits_never_falls_when_a_far_successor_is_seen(radius, states):
     rule = near_ten_of(states, radius).rule
     for seen in range(1, 11):
@@ -155,7 +149,7 @@ def test_the_radius_times_the_visits_never_falls_when_a_far_successor_is_seen(ra
             assert before <= radius_at(rule, 0, n, seen, all_near=False)  # both halves hold, the smaller one is used
 
 
-@each(("distance", "close"), [(d, c) for d in (0.2, 0.1, 0.06) for c in (0.92, 0.95, 0.97, 0.99)])
+@pytest.mark.parametrize(("distance", "close"), [(d, c) for d in (0.2, 0.1, 0.06) for c in (0.92, 0.95, 0.97, 0.99)])
 def test_no_contradiction_is_missed_when_the_first_far_successor_comes(distance, close):
     """All visits lead to one state, until the row is about to contradict what is known of it; then one leads far away.
 
@@ -174,11 +168,11 @@ def test_no_contradiction_is_missed_when_the_first_far_successor_comes(distance,
     pytest.fail("nothing was contradicted")
 
 
-@each(("n", "right", "target"), [(20, 0.5, 0.4), (400, 0.5, 0.3), (400, 0.8, 0.12), (2_000, 0.7, 0.1)])
+@pytest.mark.parametrize(("n", "right", "target"), [(20, 0.5, 0.4), (400, 0.5, 0.3), (400, 0.8, 0.12), (2_000, 0.7, 0.1)])
 def test_the_upper_end_of_an_interval_does_not_fall_below_a_target_before_its_time(n, right, target):
     """All visits lead to one state, then all to the other: the observed row comes back, and the distance falls fast."""
     kernel = s2r.Kernel.from_dense(np.broadcast_to([right, 1.0 - right], (2, 1, 2)).copy())
-    rule = HybridModel(kernel, 1, separation=Separation(0.0, 0.9), radius=radii.Adaptive(), delta=0.3).rule
+    rule = hybrid_model(kernel, 1, separation=Separation(0.0, 0.9), radius=radii.Adaptive(), delta=0.3).rule
 
     def upper_end(k):
         return abs(n / (n + k) - right) + radius_at(rule, 0, n + k, 2)

@@ -7,10 +7,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real import radii
-from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
 from safe2real.evidence.row_rule import Separation, StatedRows
-from tests.cases import each
+from tests.evidence.small_learners import hybrid_model
 
 DELTA, SCALE = 0.1, 0.2
 NEAR, FAR = 0.1, 0.6
@@ -46,7 +45,7 @@ def rho(n, horizon=1, scale=SCALE):
 def observed(separation=Separation(NEAR, FAR), radius=radii.Scaled(SCALE), known=KNOWN):  # noqa: B008 - both are frozen
     """The model after all that was seen."""
     model, exact = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0), known.reshape(-1)
-    hybrid = HybridModel(model.kernel, 1, separation=separation, radius=radius, delta=DELTA, stated=StatedRows(exact))
+    hybrid = hybrid_model(model.kernel, 1, separation=separation, radius=radius, delta=DELTA, stated=StatedRows(exact))
     for action, successors in enumerate(SEEN.values()):
         for successor in successors:
             hybrid.observe(s2r.Trajectory.of(model, [0, successor], [action]))
@@ -109,8 +108,8 @@ def test_visits_needed_are_those_that_counting_up_finds():
     assert by_name["wrong"] == math.inf
 
 
-@each("visits", [2, 7, 50, 333])
-@each("seen", [0, 1])
+@pytest.mark.parametrize("visits", [2, 7, 50, 333])
+@pytest.mark.parametrize("seen", [0, 1])
 def test_a_row_is_cleared_by_exactly_the_visits_that_the_map_asks_for(visits, seen):
     """With a threshold of exactly radius(n), n visits are enough; with the next number below it they are not."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0)
@@ -118,7 +117,7 @@ def test_a_row_is_cleared_by_exactly_the_visits_that_the_map_asks_for(visits, se
     def after(threshold, n):
         """n visits, all as the simulator says."""
         gaps = Separation(0.0, 2 * threshold)
-        hybrid = HybridModel(model.kernel, 1, separation=gaps, radius=radii.Scaled(SCALE), delta=DELTA)
+        hybrid = hybrid_model(model.kernel, 1, separation=gaps, radius=radii.Scaled(SCALE), delta=DELTA)
         for _ in range(n):
             hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
         return hybrid
@@ -141,7 +140,7 @@ def test_a_row_that_rounding_keeps_suspect_is_asked_for_one_more_visit():
 
     def after(threshold):
         gaps = Separation(0.0, 2 * threshold)
-        hybrid = HybridModel(model.kernel, 1, separation=gaps, radius=radii.Scaled(SCALE), delta=DELTA)
+        hybrid = hybrid_model(model.kernel, 1, separation=gaps, radius=radii.Scaled(SCALE), delta=DELTA)
         for successor in [1] + [0] * 17:
             hybrid.observe(s2r.Trajectory.of(model, [0, successor], [0]))
         return hybrid
@@ -157,7 +156,7 @@ def test_a_row_that_rounding_keeps_suspect_is_asked_for_one_more_visit():
 def test_an_unvisited_row_is_judged_as_if_its_first_visits_agreed():
     """Suspect only because a row without data counts as uniform: one visit is asked for, though the radius is small."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.8), radius=radii.Scaled(0.01), delta=DELTA)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.0, 0.8), radius=radii.Scaled(0.01), delta=DELTA)
     assert rho(0, scale=0.01) < 0.4 < 0.5 + rho(0, scale=0.01)
     result = map_mismatch(hybrid)
     assert (result.verdict == Verdict.OPEN).all()
@@ -200,7 +199,7 @@ def test_dynamics_that_change_with_the_step_have_a_map_for_every_step():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR).repeated(2), 2, 0)
     known = np.zeros((2, 2, ACTIONS), dtype=bool)
     known[1, 0, 1] = known[0, 1, 0] = True
-    hybrid = HybridModel(
+    hybrid = hybrid_model(
         model.kernel,
         2,
         separation=Separation(NEAR, FAR),

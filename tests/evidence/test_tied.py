@@ -28,7 +28,7 @@ def told(problem, *episodes, labels=None, clears=True):
 def counted(evidence):
     """Visits that are counted for the class."""
     (unit,) = np.flatnonzero(evidence.pooling.classes >= 0)
-    return int(evidence.units.counts.tally.visits[unit])
+    return int(evidence.unit_model.counts.tally.visits[unit])
 
 
 def law_of(evidence, row=0):
@@ -42,7 +42,7 @@ def test_counts_of_a_class_are_those_of_its_rows_that_tell_labels_apart():
     evidence = told(chain(EXACT), [0, 0, 1, 2], [0, 1, 1, 1])
     # moves: 0-1, 1-2, 0-1; stays: 0-0, 1-1, 1-1. Nobody was in state 2 before the end.
     assert counted(evidence) == 6
-    assert evidence.units.counts.empirical_row(0).tolist() == [0.5, 0.5, 0.0]
+    assert evidence.unit_model.counts.empirical_row(0).tolist() == [0.5, 0.5, 0.0]
     assert law_of(evidence, 0) == ([1, 0], [0.5, 0.5])
     assert law_of(evidence, 1) == ([2, 1], [0.5, 0.5])
     assert law_of(evidence, 2) == ([2], [1.0])  # both labels stay: nothing to learn
@@ -124,15 +124,15 @@ def test_untied_rows_beside_exact_ties_are_counted_whether_or_not_a_support_is_d
     bare, declared = told(chain(ties), *episodes), told(chain(ties, support=support), *episodes)
     plain = told(chain(Ties(ties.classes, LEADS)), *episodes)
     for evidence in (bare, declared):
-        assert evidence.outside_support == evidence.units.outside_support == 0
+        assert evidence.outside_support == evidence.unit_model.outside_support == 0
         assert not evidence.refuted.any()
         assert counted(evidence) == 7
         assert evidence.visits.reshape(-1).tolist() == [7, 7, 2]
         np.testing.assert_array_equal(evidence.counts.visits, plain.counts.visits)
         assert law_of(evidence, 0) == ([1, 0], [6 / 7, 1 / 7])
         np.testing.assert_array_equal(evidence.counts.empirical_row(2), plain.counts.empirical_row(2))
-        np.testing.assert_array_equal(evidence.units.counts.empirical_row(1)[:3], [0.5, 0.0, 0.5])
-    assert (bare.units.belief.gap[0], bare.samples) == (declared.units.belief.gap[0], declared.samples)
+        np.testing.assert_array_equal(evidence.unit_model.counts.empirical_row(1)[:3], [0.5, 0.0, 0.5])
+    assert (bare.unit_model.belief.gap[0], bare.samples) == (declared.unit_model.belief.gap[0], declared.samples)
 
 
 def test_what_it_rests_on_is_said_first():
@@ -211,7 +211,7 @@ def test_the_sets_of_a_class_hold_at_all_times(runs):
     rng = np.random.default_rng(1)
     for _ in range(runs):
         evidence = told(problem)
-        units, missed = evidence.units, False
+        units, missed = evidence.unit_model, False
         for _ in range(40):
             labels = rng.choice(2, size=3, p=law)
             units.visit(np.zeros(3, dtype=np.int64), labels)
@@ -322,7 +322,7 @@ def test_units_keep_the_near_sets_of_rows_that_are_on_their_own():
     plain = Evidence(problem)
     for name in ("near_begin", "near_length", "near_profile", "constant", "size"):
         np.testing.assert_array_equal(getattr(pooled.rule, name), getattr(plain.rule, name))
-    assert isinstance(pooled.units, UnitModel)
+    assert isinstance(pooled.unit_model, UnitModel)
     assert ROWS.shape == (3, 1, 3)
 
 

@@ -58,9 +58,9 @@ def test_labels_that_were_never_there_are_not_listened_to() -> None:
     model = learner.simulator
     learner.cut_short([0, 0], [0], "breaker", of_baseline=False, of_candidate=False)
     assert learner.standing is Standing.CERTIFIED
-    before = learner.evidence.units.counts.samples
+    before = learner.evidence.unit_model.counts.samples
     learner.evidence.take(s2r.Trajectory.of(model, [0, 1, 1, 1, 1], [1, 0, 0, 0], labels=[1, 0, 0, 0]), of_baseline=False)
-    assert learner.evidence.units.counts.samples == before + 4  # the rows themselves, and no label of theirs
+    assert learner.evidence.unit_model.counts.samples == before + 4  # the rows themselves, and no label of theirs
 
 
 def test_a_support_that_leaves_one_state_says_nothing_about_the_simulator() -> None:

@@ -17,8 +17,8 @@ ROWS = np.array([[[0.3, 0.7, 0.0]], [[0.0, 0.3, 0.7]], [[0.0, 0.0, 1.0]]])
 CLASSES = np.zeros((3, 1), dtype=int)
 
 
-def chain(ties: Ties | None = None, horizon: int = 3, **given: Any) -> Problem:
-    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), horizon, 0, s2r.AtLeast(np.ones((3, 1)), 1.0))
+def chain(ties: Ties | None = None, horizon: int = 3, rows: np.ndarray = ROWS, **given: Any) -> Problem:
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), horizon, 0, s2r.AtLeast(np.ones(rows.shape[-3:-1]), 1.0))
     settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.25)
     baseline = s2r.MarkovPolicy.deterministic(np.zeros(3, dtype=int), num_actions=1, horizon=horizon)
     return Problem(model, baseline, settings, ties=ties, **given)

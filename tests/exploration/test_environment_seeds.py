@@ -60,6 +60,16 @@ def test_a_learner_that_imports_and_explores_on_sees_other_episodes():
     assert not set(first) & set(second)
 
 
+def test_a_learner_that_imports_episodes_without_their_seeds_sees_other_ones():
+    """A log of another program does not say which seeds it had; what it showed leads to another stream."""
+    kept, again = [], learner_of(seed=0)
+    first = explored(learner_of(seed=0), 20, kept)
+    log = [{"states": one.states.tolist(), "actions": one.actions.tolist()} for _, one in kept]
+    mixed = s2r.MarkovPolicy.stochastic(np.full((2, 2, 2), 0.5))
+    again.import_episodes(mixed, log, overlap="count")
+    assert not set(first) & set(explored(again, 20))
+
+
 def test_an_episode_of_a_seed_that_was_used_is_refused_and_changes_nothing():
     kept, again = [], learner_of(seed=0)
     explored(learner_of(seed=0), 3, kept)
@@ -71,6 +81,18 @@ def test_an_episode_of_a_seed_that_was_used_is_refused_and_changes_nothing():
     with pytest.raises(Conflict, match=f"the first is {episodes[0].seed}"):
         again.import_episodes(kept[0][0], episodes[:1], overlap="count")
     assert again.samples == 2 * len(episodes)
+
+
+def test_a_campaign_refuses_episodes_of_one_seed_too(tmp_path):
+    kept = []
+    explored(learner_of(seed=0), 2, kept)
+    policy, episode = kept[0]
+    problem = s2r.Problem(tiny(), stay(), settings(tolerance=1e-3))
+    with s2r.Campaign.create(str(tmp_path / "c.db"), problem) as campaign:
+        for logs in ([(policy, [episode] * 2)], [(policy, [episode])] * 2):
+            with pytest.raises(Conflict, match=f"the first is {episode.seed}"):
+                campaign.import_logs("twice", logs, overlap="count")
+        assert campaign.status(forecast=False).samples == 0
 
 
 def test_an_observed_episode_uses_its_seed():
@@ -142,64 +164,38 @@ def test_a_second_trial_of_a_policy_that_was_fitted_to_the_first_is_not_certifie
     assert certified <= 1
 
 
-class Aliased(Noted):
-    """The machine of the trials as a learner sees it: one state; `codes` keeps what the episodes showed beside it."""
-
-    def __init__(self):
-        super().__init__(several=10_000)
-        self.observation_space, self.codes = gym.spaces.Discrete(2), {}
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        bits = self.np_random.bit_generator.state
-        self.codes[self.state] = 1 - int(self.np_random.integers(2))
-        self.np_random.bit_generator.state = bits
-        return 0, {}
-
-    def step(self, action):
-        return 0, 0.0, False, False, {}
-
-
-def test_a_trial_of_a_policy_that_was_fitted_to_a_learners_episodes_is_not_certified_falsely():
-    """As above, with the learner and the trial begun with one seed."""
-    certified, always = 0, lambda seen: 2
-    kernel = s2r.Kernel.from_dense(np.tile([1.0, 0.0], (2, 3, 1)))
-    model = s2r.CMDP.of(kernel, 2, 0, s2r.AtMost(np.tile([0.25, 0.25, 0.0], (2, 1)), 0.4))
-    baseline = s2r.MarkovPolicy.deterministic([2, 2], num_actions=3, horizon=2)
-    for seed in range(10):
-        shown = Aliased()
-        given = s2r.Settings(margin=0.3, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=1e-3, seed=seed)
-        s2r.explore(s2r.Learner(s2r.Problem(model, baseline, given)), shown, max_rounds=100)
-        trial = PolicyTrial(TrialTerms(limit=0.4, margin=0.3, high=1.0, name="cost", delta=0.1, seed=seed))
-        trial_run(Noted(several=10_000), lambda seen, of=shown.codes: of.get(seen, 0), always, trial, episodes=100)
-        certified += trial.floors["cost"] <= 0.4
-    assert certified <= 1
-
-
-def test_a_learner_of_another_problem_or_method_sees_other_episodes():
-    """A simulator may be fitted to what another learner's episodes showed, and a reward chosen by them."""
+def test_whoever_knows_a_learners_episodes_meets_others():
+    """A simulator may be fitted to what they showed, a reward or the policy of a trial chosen by it."""
     reward = {"right": np.array([[0.0, 0.0], [1.0, 1.0]])}
     robust = replace(settings(tolerance=1e-3, seed=0), robust_safety=True)
-    problem = s2r.Problem(tiny(), stay(), robust)
-    first = explored(s2r.Learner(problem), 20)
-    known = np.array([[True, False], [False, False]])
-    for learner in (
-        s2r.Learner(s2r.Problem(tiny(), stay(), problem.settings, known=known)),
-        s2r.Learner(s2r.Problem(tiny(), stay(), replace(robust, delta=0.04))),
-        s2r.Learner(problem, s2r.methods.ForRewards(reward)),
-        s2r.Learner(problem, s2r.methods.Trial(stay())),
-    ):
-        assert not set(first) & set(explored(learner, 20))
-    declared = s2r.Learner(problem, s2r.methods.ForRewards(reward, accuracy=1e-9))
+    problem, known = s2r.Problem(tiny(), stay(), robust), np.array([[True, False], [False, False]])
+    refitted = tiny().with_kernel(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)))
+    right = s2r.MarkovPolicy.deterministic([1, 1], num_actions=2, horizon=2)
+    streams = [
+        explored(learner, 20)
+        for learner in (
+            s2r.Learner(problem),
+            s2r.Learner(s2r.Problem(refitted, stay(), robust), trust_margin=True),
+            s2r.Learner(s2r.Problem(tiny(), stay(), robust, known=known)),
+            s2r.Learner(s2r.Problem(tiny(), stay(), replace(robust, delta=0.04))),
+            s2r.Learner(problem, s2r.methods.ForRewards(reward)),
+            s2r.Learner(problem, s2r.methods.Trial(stay())),
+            s2r.Learner(problem, s2r.methods.Trial(right)),
+        )
+    ]
+    for number in (1, 2):  # of trials without a table, with the learner's seed
+        seeds = PolicyTrial(TrialTerms(limit=0.4, margin=0.3, high=1.0, number=number, seed=0)).seeds()
+        streams.append([seeds.of_round(i) for i in range(1, 21)])
+    assert len({seed for stream in streams for seed in stream}) == 20 * len(streams)
+
+
+def test_rewards_declared_on_the_way_begin_a_new_stream():
+    reward = {"right": np.array([[0.0, 0.0], [1.0, 1.0]])}
+    robust = replace(settings(tolerance=1e-3, seed=0), robust_safety=True)
+    method = s2r.methods.ForRewards(reward, accuracy=1e-9)
+    declared, whole = (s2r.Learner(s2r.Problem(tiny(), stay(), robust), method) for _ in range(2))
     begun = explored(declared, 10)
     declared.declare({"left": np.array([[1.0, 1.0], [0.0, 0.0]])})
-    whole = explored(s2r.Learner(problem, s2r.methods.ForRewards(reward, accuracy=1e-9)), 20)
-    assert whole[:10] == begun
-    assert not set(explored(declared, 10)) & set(whole)
-
-
-def test_trials_of_other_policies_see_other_episodes():
-    problem = s2r.Problem(tiny(), stay(), settings(tolerance=1e-3, seed=0))
-    other = s2r.MarkovPolicy.deterministic([1, 1], num_actions=2, horizon=problem.simulator.steps)
-    seen = [explored(s2r.Learner(problem, s2r.methods.Trial(policy)), 10) for policy in (stay(), other)]
-    assert not set(seen[0]) & set(seen[1])
+    undeclared = explored(whole, 20)
+    assert undeclared[:10] == begun
+    assert not set(explored(declared, 10)) & set(undeclared)

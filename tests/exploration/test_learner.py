@@ -1,4 +1,4 @@
-"""Algorithm 1 by hand on a tiny system, the deletion rule at its predicted count, and the bookkeeping of rounds."""
+"""Algorithm 1 by hand on a tiny system, line by line, and the bookkeeping of rounds."""
 
 import math
 
@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import methods, radii
-from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.counts import Counts
+from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.evidence.row_rule import Separation
 from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.radii import System, radius_after
+from safe2real.radii import System
+from safe2real.systems.measure import estimate_margin, estimate_mismatch_gap
+from tests.evidence.small_learners import hybrid_model
 from tests.exploration.tiny import PLAIN, ROWS, SAFE, settings, stay, tiny
+
+KERNEL = s2r.Kernel.from_dense(ROWS)
+ALL_KNOWN = np.ones((2, 2), dtype=bool)
 
 
 def test_first_round_worked_on_paper():
@@ -34,20 +41,33 @@ def test_first_round_worked_on_paper():
     assert proposal.certificate.holds
 
 
-def test_line_5_deploys_the_baseline_when_it_does_not_look_safe():
-    """With threshold 1.25 Line 5 asks for 1.25 + 0.75 / 2 = 1.625 on a model that gives 1.5: deploy pi^0 alone."""
+BOTH = s2r.CMDP.of(KERNEL, 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(SAFE, 1.25)])
+HALF = s2r.CMDP.of(KERNEL, 2, [0.5, 0.5], s2r.AtLeast(SAFE, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("model", "margin", "reason"),
+    [
+        (tiny(1.25), 0.75, Reason.BASELINE),  # asks for 1.25 + 0.75 / 2 = 1.625
+        (tiny(1.0), 1.0, Reason.MIXTURE),  # for 1.0 + 1.0 / 2: exactly enough
+        (tiny(1.01), 0.99, Reason.BASELINE),
+        (BOTH, (1.0, 0.75), Reason.BASELINE),  # only the second constraint asks for more
+        (HALF, 0.9, Reason.BASELINE),  # half the episodes start in the unsafe state: (1.5 + 0.5) / 2 = 1 < 0.6 + 0.9 / 2
+    ],
+    ids=["more", "exactly", "less", "both", "start"],
+)
+def test_line_5_compares_the_baseline_on_the_model_with_half_the_margin(model, margin, reason):
+    """Without data the model is uniform, and V_c of the baseline is 1.5 from the safe state."""
+    learner = Learner(Problem(model, stay(), settings(margin=margin, tolerance=0.1)), trust_margin=True)
+    assert learner.propose().reason is reason
+
+
+def test_line_6_deploys_the_baseline_alone():
     learner = Learner(Problem(tiny(1.25), stay(), settings(margin=0.75, tolerance=0.18)))
     proposal = learner.propose()
-    assert proposal.reason is Reason.BASELINE
     assert proposal.mixture.policies == (learner.baseline,)
     assert proposal.certificate.lower_bounds == pytest.approx([2.0])
     assert proposal.uncertainty == math.inf
-
-
-def test_line_5_compares_with_half_the_margin():
-    """1.5 on the model against threshold 1.0 + margin 1.0 / 2: exactly enough."""
-    assert Learner(Problem(tiny(1.0), stay(), settings(margin=1.0))).propose().reason is Reason.MIXTURE
-    assert Learner(Problem(tiny(1.01), stay(), settings(margin=0.99, tolerance=0.2))).propose().reason is Reason.BASELINE
 
 
 def test_second_round_worked_on_paper():
@@ -68,23 +88,13 @@ def test_second_round_worked_on_paper():
     assert proposal.exploration_weight == pytest.approx(1 / (1 + max(0.0, 0.5 + 4 * unseen - 1.5)))
 
 
-def test_the_mixture_is_linear_on_the_real_system():
-    learner = Learner(Problem(tiny(), stay(), settings()))
-    proposal = learner.propose()
-    real = tiny().with_kernel(s2r.Kernel.from_dense([[[0.7, 0.3], [0.2, 0.8]], [[0.0, 1.0], [0.4, 0.6]]]))
-    parts = [s2r.planning.constraint_values(real, policy)[0] for policy in proposal.mixture.policies]
-    assert s2r.planning.constraint_values(real, proposal.mixture)[0] == pytest.approx(
-        np.dot(proposal.mixture.weights, parts)
-    )
-
-
 def test_a_row_is_cleared_at_exactly_the_predicted_count():
     """A row that always does what the simulator says has distance 0: it is cleared when radius(n) <= (eps + sigma) / 2."""
     system, delta = System(2, 2, 1), 0.1
     threshold = 0.5 * (0.02 + 0.9)
     needed = next(n for n in range(1, 10_000) if radius_after(radii.Literal(), n, system, delta) <= threshold)
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta)
     for n in range(1, needed + 1):
         assert hybrid.suspects[0, 0], n
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
@@ -97,7 +107,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
 
 def test_deletion_is_permanent_and_counts_go_on():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1)
     for _ in range(30):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
     assert not hybrid.suspects[0, 0]
@@ -111,12 +121,98 @@ def test_deletion_is_permanent_and_counts_go_on():
 
 def test_a_wrong_row_stays_suspect():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1)
+    hybrid = hybrid_model(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1)
     rng = np.random.default_rng(0)
     for _ in range(20_000):
         hybrid.observe(s2r.Trajectory.of(model, [0, int(rng.random() < 0.4)], [0]))
     assert hybrid.suspects[0, 0]
     assert hybrid.bonus[0, 0] == pytest.approx(hybrid.radii[0, 0])
+
+
+def test_stops_when_delta_equals_the_tolerance():
+    """One state, one action, one step, cleared at once: Delta = H eps_s = 0.25 exactly."""
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(np.ones((1, 1, 1))), 1)
+    policy = s2r.MarkovPolicy.uniform(horizon=1, num_states=1, num_actions=1)
+    chosen = settings(calibrated_gap=0.25, mismatch_gap=1.0, tolerance=0.25, radius=radii.Scaled(0.1))
+    assert Learner(Problem(model, policy, chosen)).propose().reason is Reason.STOP
+
+
+def test_delta_is_the_dual_bound_not_the_value():
+    learner = Learner(Problem(tiny(), stay(), settings(radius=radii.Scaled(0.05))))
+    model = learner.simulator.with_kernel(learner.evidence.to_kernel())
+    solution = s2r.solve(model, learner.evidence.bonus)
+    assert solution.value < solution.bound == learner.propose().uncertainty < 2.0
+
+
+def test_plan_meets_the_thresholds_raised_by_tau_and_promises_the_thresholds():
+    """Leaving with probability p has V_c = 2 - p: the plan for state 1 has p = 2 - (1.25 + 0.175)."""
+    learner = Learner(Problem(tiny(1.25), stay(), settings(margin=0.7, tolerance=0.175), known=ALL_KNOWN))
+    plan = learner.plan(1.0 - SAFE)
+    assert plan.solution.constraint_values == pytest.approx([1.425])
+    assert plan.solution.value == pytest.approx(0.575)
+    assert plan.certificate.lower_bounds == pytest.approx([1.25])
+    assert plan.certificate.certified
+
+
+def test_accuracy_of_a_plan_rests_on_the_smallest_margin():
+    both = s2r.CMDP.of(KERNEL, 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(SAFE, 0.6)])
+    learner = Learner(Problem(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1), known=ALL_KNOWN))
+    assert learner.plan(SAFE).suboptimality == pytest.approx(2 * 2 * 0.1 / 0.4 + 2 * 0.1)
+
+
+def test_an_infeasible_plan_and_algorithm_3_are_never_certified_even_with_literal_constants():
+    leaves = s2r.Kernel.from_dense(np.array([[[0.0, 1.0]] * 2, [[0.0, 1.0]] * 2]))
+    model = s2r.CMDP.of(leaves, 2, 0, s2r.AtLeast(SAFE, 1.5))
+    chosen = settings(margin=0.4, tolerance=0.1)
+    method = methods.Unconstrained()
+    learner = Learner(Problem(model, stay(), chosen, known=ALL_KNOWN), method)
+    assert not learner.plan(SAFE).certificate.certified
+    assert not Learner(Problem(model, stay(), chosen), method).propose().certificate.certified
+
+
+def test_a_row_is_cleared_at_a_tie_and_then_costs_h_eps():
+    def after(gap):
+        hybrid = hybrid_model(KERNEL, 2, separation=Separation(gap, gap), radius=radii.Scaled(0.1), delta=0.1)
+        hybrid.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
+        return hybrid
+
+    tie = float(after(0.0).radii[0, 0])
+    assert after(np.nextafter(tie, 0.0)).suspects[0, 0]
+    assert not after(tie).suspects[0, 0]
+    assert after(tie).bonus[0, 0] == 2 * tie
+
+
+def test_distances_of_unvisited_rows_and_to_uniform_simulator_rows():
+    point = np.eye(4)[[0, 0, 0, 0]][:, None]
+    assert Counts(s2r.Kernel.from_dense(point), 1).distances() == pytest.approx([0.75] * 4)
+    uniform = s2r.Kernel.from_dense(np.full((4, 1, 4), 0.25))
+    counts = Counts(uniform, 1)
+    assert counts.distances() == pytest.approx([0.0] * 4)
+    counts.record(s2r.Trajectory.of(s2r.CMDP.of(uniform, 1, 0), [0, 2], [0]))
+    assert counts.distances() == pytest.approx([0.75, 0.0, 0.0, 0.0])
+
+
+def test_a_row_below_the_resolution_is_decided():
+    counts = Counts(KERNEL, 1)
+    for _ in range(4000):
+        counts.record(s2r.Trajectory.of(s2r.CMDP.of(KERNEL, 1, 0), [0, 0], [0]))
+    upper = float(estimate_mismatch_gap(counts, delta=0.1).upper_bounds[0, 0])
+    assert upper < 0.1
+    assert estimate_mismatch_gap(counts, delta=0.1, resolution=upper).undecided.tolist() == [[False, True], [True, True]]
+    assert estimate_mismatch_gap(counts, delta=0.1).undecided.all()
+
+
+def test_margin_bounds_for_two_constraints_one_of_which_changes_with_the_step():
+    """K = 2, delta = 0.1: each bound holds at level 0.05; the sums are in [0, 2] and [0, 1]."""
+    late = np.stack([np.zeros((2, 2)), SAFE])  # pays in the second step only
+    model = s2r.CMDP.of(KERNEL, 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(late, 0.25)])
+    episodes = [s2r.Trajectory.of(model, [0, s, s], [0, 0]) for s in (0, 0, 0, 1)]
+    estimate = estimate_margin(model, episodes, delta=0.1)
+    assert estimate.means == pytest.approx([1.75, 0.75])
+    first, second = mean_bounds([2, 2, 2, 1], 0.05, low=0.0, high=2.0), mean_bounds([1, 1, 1, 0], 0.05)
+    assert estimate.lower_bounds.tolist() == [first[0], second[0]]
+    assert estimate.upper_bounds.tolist() == [first[1], second[1]]
+    assert estimate.margins.tolist() == [first[0] - 0.5, second[0] - 0.25]
 
 
 def test_known_rows_are_never_suspect_and_cost_nothing():
@@ -158,7 +254,11 @@ def test_algorithm_2_never_clears_and_algorithm_3_never_mixes():
     assert "nothing is promised" in unconstrained.describe()
 
 
-def test_plan_before_any_data_worked_on_paper():
+@pytest.mark.parametrize("chosen", [Settings, Settings.paper])
+@pytest.mark.parametrize(
+    ("threshold", "changes", "most"), [(0.5, {}, 1.0), (1.25, {"margin": 0.75, "tolerance": 0.18}, 0.75)]
+)
+def test_plan_before_any_data_worked_on_paper(chosen, threshold, changes, most):
     """Every kernel is possible. The first step is in state 0, so V_c >= 1 whatever is done; state 1 may never be reached.
 
     With threshold 0.5 any policy will do, and none is sure to earn anything in state 1; in the second step 1 can be earned
@@ -166,23 +266,19 @@ def test_plan_before_any_data_worked_on_paper():
     reality: 0.75 of it and 0.25 of the baseline have 1.25. What is not earned in state 0 can be earned in state 1, so
     2 - 1.25 is the most.
     """
-    for chosen in (settings, lambda **changes: Settings(**(PLAIN | changes))):
-        for threshold, changes, least, most in (
-            (0.5, {}, [1.0], 1.0),
-            (1.25, {"margin": 0.75, "tolerance": 0.18}, [1.25], 0.75),
-        ):
-            learner = Learner(Problem(tiny(threshold), stay(), chosen(**changes)))
-            plan = learner.plan(1.0 - SAFE)
-            assert learner.round == 1
-            assert plan.certificate.certified
-            assert plan.certificate.holds
-            assert plan.certificate.lower_bounds == pytest.approx(least)
-            assert plan.value == 0.0
-            assert plan.bound == pytest.approx(most, abs=1e-4)
-            assert plan.suboptimality == plan.bound
-            truth = s2r.planning.constraint_values(learner.simulator, plan.policy)
-            assert (truth >= learner.simulator.thresholds).all()
-    # The baseline alone is the plan where any other may lose: its first reward is sure, nothing else is.
+    learner = Learner(Problem(tiny(threshold), stay(), chosen(**(PLAIN | changes))))
+    plan = learner.plan(1.0 - SAFE)
+    assert learner.round == 1
+    assert plan.certificate.holds
+    assert plan.certificate.lower_bounds == pytest.approx([max(1.0, threshold)])
+    assert plan.value == 0.0
+    assert plan.bound == plan.suboptimality == pytest.approx(most, abs=1e-4)
+    truth = s2r.planning.constraint_values(learner.simulator, plan.policy)
+    assert (truth >= learner.simulator.thresholds).all()
+
+
+def test_the_baseline_alone_is_the_plan_where_any_other_may_lose():
+    """Its first reward is sure, nothing else is."""
     alone = Learner(Problem(tiny(1.99), stay(), settings(margin=0.01, tolerance=0.0025))).plan(SAFE)
     assert alone.value == pytest.approx(1.0)
     assert alone.certificate.lower_bounds == pytest.approx([1.99], abs=0.011)
@@ -206,18 +302,6 @@ def test_plan_after_the_stop_is_the_papers():
         quick.plan(np.full((2, 2), 2.0) * [[0, 1], [1, 1]])
 
 
-def test_alpha_is_the_smallest_over_constraints():
-    other = np.array([[1.0, 0.5], [1.0, 1.0]])
-    both = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(other, 1.0)])
-    learner = Learner(Problem(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1)))
-    proposal = learner.propose()
-    # Without data every policy has V_b = 4, so Delta = 2; V_c is 1.5 and, on the uniform model, between 1 and 2.
-    assert proposal.uncertainty == 2.0
-    lower = proposal.certificate.lower_bounds
-    assert (lower >= both.thresholds - 1e-12).all()
-    assert np.isclose(lower, both.thresholds).any()
-
-
 def test_asking_again_changes_nothing_and_the_coin_is_fixed():
     learner = Learner(Problem(tiny(), stay(), settings(seed=5)))
     assert learner.propose() is learner.propose()
@@ -228,59 +312,42 @@ def test_asking_again_changes_nothing_and_the_coin_is_fixed():
 
 
 def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():
-    learner = Learner(Problem(tiny(), stay(), settings(tolerance=0.3, radius=radii.Scaled(0.5))))
-    text = learner.propose().certificate.describe()
-    assert text.startswith("HEURISTIC, not a guarantee. Estimated: expected constraint >= 0.5 (threshold 0.5). The reasons:")
-    assert "- the radius is 0.5 x the paper's radius" in text
-    assert not Learner(Problem(tiny(), stay(), settings(tolerance=0.3, bonus_scale=0.5))).propose().certificate.certified
-    with pytest.raises(s2r.errors.InvalidInput, match="scale is 0"):
-        radii.Scaled(0.0)
+    for change in ({"radius": radii.Scaled(0.5)}, {"bonus_scale": 0.5}):
+        certificate = Learner(Problem(tiny(), stay(), settings(tolerance=0.3, **change))).propose().certificate
+        assert certificate.standing is s2r.Standing.HEURISTIC
+        assert certificate.describe().startswith("HEURISTIC, not a guarantee. Estimated: expected constraint >= 0.5 ")
 
 
-def test_other_bad_input_is_refused_and_changes_nothing():
-    with pytest.raises(s2r.errors.InvalidInput, match=r"baseline has shape .*\(3, 2, 2\)"):
-        Learner(Problem(tiny(), stay(3), settings()))
-    with pytest.raises(s2r.errors.InvalidInput, match="baseline is a Mixture"):
-        Learner(Problem(tiny(), s2r.Mixture.of([1.0], [stay()]), settings()))
-    with pytest.raises(s2r.errors.InvalidInput, match="known has shape"):
-        Learner(Problem(tiny(), stay(), settings(), known=np.zeros((2, 3), dtype=bool)))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"baseline": stay(3)}, r"baseline has shape .*\(3, 2, 2\)"),
+        ({"baseline": s2r.Mixture.of([1.0], [stay()])}, "baseline is a Mixture"),
+        ({"known": np.zeros((2, 3), dtype=bool)}, "known has shape"),
+    ],
+)
+def test_a_problem_that_does_not_fit_is_refused(change, message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        Learner(Problem(**({"simulator": tiny(), "baseline": stay(), "settings": settings()} | change)))
+
+
+def path(states, actions):
+    return s2r.Trajectory(np.array(states, dtype=np.uint32), np.array(actions, dtype=np.uint32))
+
+
+@pytest.mark.parametrize(
+    "episode",
+    [path([0, 0, 0, 0], [0, 0, 0]), path([0, 7, 0], [0, 0]), path([1, 1, 1], [0, 0]), path([0, 0, 0], [0, 9]),
+     [[0, 0, 0], [0, 0]], None],
+    ids=["longer", "state", "start", "action", "lists", "none"],
+)  # fmt: skip
+def test_an_episode_of_another_system_is_refused_and_changes_nothing(episode):
     learner = Learner(Problem(tiny(), stay(), settings()))
     before = learner.propose()
-    longer = tiny(horizon=3)
-    bad = [
-        s2r.Trajectory.of(longer, [0, 0, 0, 0], [0, 0, 0]),
-        s2r.Trajectory(np.array([0, 7, 0], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
-        s2r.Trajectory(np.array([1, 1, 1], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
-        s2r.Trajectory(np.array([0, 0, 0], dtype=np.uint32), np.array([0, 9], dtype=np.uint32)),
-    ]
-    for episode in [*bad, [[0, 0, 0], [0, 0]], None]:
-        with pytest.raises(s2r.errors.InvalidInput):
-            learner.observe(episode)
+    with pytest.raises(s2r.errors.InvalidInput):
+        learner.observe(episode)
     assert learner.propose() is before
-    assert learner.samples == 0
-    assert learner.round == 1
-
-
-def test_segments_grow_without_losing_a_count():
-    """A row with more successors than its first segment holds."""
-    size = 60
-    kernel = s2r.Kernel.from_dense(np.eye(size)[:, None])
-    model = s2r.CMDP.of(kernel, 2, 0)
-    hybrid = HybridModel(kernel, 2, separation=None, radius=radii.Literal(), delta=0.1)
-    rng = np.random.default_rng(0)
-    expected = np.zeros((size, size))
-    for _ in range(500):
-        states = [0, *rng.integers(size, size=2)]
-        hybrid.observe(s2r.Trajectory.of(model, states, [0, 0]))
-        expected[states[0], states[1]] += 1
-        expected[states[1], states[2]] += 1
-    for row in range(size):
-        total = expected[row].sum()
-        frequencies = expected[row] / total if total else np.full(size, 1 / size)
-        np.testing.assert_allclose(hybrid.counts.empirical_row(row), frequencies)
-        np.testing.assert_allclose(hybrid.to_kernel().to_dense()[row, 0], frequencies)
-    distances = 0.5 * np.abs(hybrid.to_kernel().to_dense()[:, 0] - np.eye(size)).sum(axis=1)
-    np.testing.assert_allclose(hybrid.distances[:, 0], distances, atol=1e-12)
+    assert (learner.samples, learner.round) == (0, 1)
 
 
 def test_roll_out_follows_the_kernel():

@@ -1,19 +1,15 @@
 """Studies over seeds in one call: equal to the runs one by one, several at a time, and nothing waits for the interpreter."""
 
-import threading
-import time
 from dataclasses import fields, replace
 
 import joblib
 import numpy as np
 import pytest
 
-from safe2real import methods, parallel
-from safe2real._compiled import rounds as compiled_rounds
+from safe2real import methods
 from safe2real.errors import InvalidInput
 from safe2real.exploration import Learner, simulate, simulate_many
 from safe2real.problem.problem import Problem
-from tests.cases import each
 from tests.exploration.random_problems import random_problem, settings_for
 
 SEEDS = [5, 0, 7, 1, 2**40]
@@ -40,8 +36,8 @@ def visits(learner, run):
     return run.rounds, learner.evidence.counts.visits.copy()
 
 
-@each("constraints", [1, 2])
-@each("method", [methods.SimToReal(), methods.Unconstrained()])
+@pytest.mark.parametrize("constraints", [1, 2])
+@pytest.mark.parametrize("method", [methods.SimToReal(), methods.Unconstrained()])
 def test_every_run_is_the_one_that_simulate_makes(method, constraints):
     problem, real = study(constraints)
     made = simulate_many(problem, SEEDS, real, method=method, max_rounds=400, jobs=3)
@@ -72,13 +68,6 @@ def test_what_is_kept_is_taken_where_the_run_was_made_in_the_order_of_the_seeds(
     assert told == [(done, len(SEEDS)) for done in range(1, len(SEEDS) + 1)]
 
 
-def test_what_runs_beside_others_has_one_core():
-    problem, real = study()
-    count = simulate_many(problem, SEEDS, real, max_rounds=1, keep=lambda learner, run: parallel.cores(), jobs=2)
-    assert count == [1] * len(SEEDS)
-    assert parallel.cores() >= 1
-
-
 @pytest.mark.slow
 def test_processes_make_the_same_runs():
     problem, real = study()
@@ -91,35 +80,7 @@ def test_processes_make_the_same_runs():
         same(run, other)
 
 
-def test_compiled_rounds_leave_the_interpreter_to_others(monkeypatch):
-    """A thread that only looks at the clock goes on while rounds run: without that, threads would take turns."""
-    problem, real = study()
-    simulate_many(problem, [0], real, max_rounds=10)
-    spans, ticks, over = [], [], threading.Event()
-    inside = compiled_rounds.run
-
-    def timed(*arguments):
-        began = time.perf_counter()
-        result = inside(*arguments)
-        spans.append((began, time.perf_counter()))
-        return result
-
-    def tick():
-        while not over.wait(0.001):
-            ticks.append(time.perf_counter())
-
-    monkeypatch.setattr(compiled_rounds, "run", timed)
-    ticking = threading.Thread(target=tick)
-    ticking.start()
-    endless = replace(problem, settings=replace(problem.settings, tolerance=1e-9))
-    simulate_many(endless, [0], real, max_rounds=8_000, jobs=1)
-    over.set()
-    ticking.join()
-    most = max(sum(began < tick < ended for tick in ticks) for began, ended in spans)
-    assert most >= 5
-
-
-@each(
+@pytest.mark.parametrize(
     ("seeds", "options", "said"),
     [
         ([1, -1], {}, r"seeds\[1\] is -1"),

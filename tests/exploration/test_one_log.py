@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -161,6 +160,29 @@ def test_episodes_are_not_carried_over_into_a_simulator_that_was_refitted_to_the
         assert carry_over(new, old, overlap="count").episodes == EPISODES  # many look like the log by chance
 
 
+def test_the_model_of_a_plan_is_no_simulator_for_the_episodes_that_made_it(tmp_path):
+    """It holds the observed rows, and does not know the episodes; so it refuses all that are imported."""
+    log = objects(log_of(1))
+    learner = s2r.Learner(problem_of(log_of(0)), trust_margin=True)
+    assert learner.plan(np.zeros(STATES)).model.kernel.fitted_to is not None  # that of the simulator, so far
+    learner.import_episodes(BASELINE, log, overlap="count")
+    refitted = replace(learner.problem, simulator=learner.plan(np.zeros(STATES)).model)
+    again = s2r.Learner(s2r.Problem.from_text(refitted.to_text()), trust_margin=True)
+    refused = "the simulator is the model of a plan.*Take the simulator of that learner"
+    with pytest.raises(Conflict, match=refused):
+        again.import_episodes(BASELINE, log)
+    with (
+        Campaign.create(str(tmp_path / "old.db"), problem_of(log_of(0)), trust_margin=True) as old,
+        Campaign.create(str(tmp_path / "new.db"), refitted, trust_margin=True) as new,
+    ):
+        old.import_log("log", BASELINE, log, overlap="count")
+        with pytest.raises(Conflict, match=refused):
+            carry_over(new, old)
+        with pytest.raises(Conflict, match=refused):
+            new.import_log("log", BASELINE, log)
+        assert new.status(forecast=False).samples == 0
+
+
 def test_every_certificate_says_what_was_fixed_before_the_data():
     (said,) = [
         one
@@ -168,40 +190,3 @@ def test_every_certificate_says_what_was_fixed_before_the_data():
         if one.code is AssumptionCode.FIXED
     ]
     assert "simulator, the gaps and the declared support and ties were fixed before" in said.text
-
-
-class Spread(gym.Env):
-    """The system of the logs."""
-
-    observation_space, action_space = gym.spaces.Discrete(STATES), gym.spaces.Discrete(1)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.state = 0
-        return 0, {}
-
-    def step(self, action):
-        if self.state == 0:
-            self.state = int(self.np_random.integers(1, STATES))
-        return self.state, 0.0, False, False, {}
-
-
-def test_a_simulator_that_was_fitted_to_what_was_explored_meets_other_episodes():
-    """A second learner of the same seed was shown the very episodes that its simulator had been fitted to."""
-    false, even = 0, (np.arange(STATES) % 2)[:, None] * 0.5
-    for seed in range(5):
-        paths, fitted_to = log_of(10_000 + seed), []
-        for number in range(2):
-            problem = problem_of(paths)
-            problem = replace(problem, settings=replace(problem.settings, seed=seed))
-            method = s2r.methods.ForRewards({"even": even}, accuracy=1e-9)
-            learner, kept = s2r.Learner(problem, method, trust_margin=True), []
-            s2r.explore(learner, Spread(), max_rounds=EPISODES, keep=kept)
-            if number == 0:
-                fitted_to = [episode for _, episode in kept]
-                paths = [(episode.states.tolist(), episode.actions.tolist()) for episode in fitted_to]
-        assert not {one.seed for one in fitted_to} & {episode.seed for _, episode in kept}
-        reward = np.zeros(STATES)
-        reward[[states[1] for states, _ in paths]] = 1.0
-        false += learner.plan(reward).value > reward[1:].mean()
-    assert false == 0

@@ -1,7 +1,6 @@
 """A policy without a table on trial: numbers by hand, what is never lost, what is refused, and how often it is wrong."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import TrialTerms, trial_run
 from safe2real.exploration.proposal import coin_of
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
-from tests.cases import each
 
 
 def trial_on(path=None, **terms):
@@ -21,6 +19,7 @@ def trial_on(path=None, **terms):
 
 COST = {"limit": 4.0, "margin": 1.0, "high": 10.0, "name": "cost"}
 REWARD = {"rewards": {"return": (-20.0, 0.0)}}
+OTHER = {"candidate": "baseline", "baseline": "candidate"}
 
 
 def told(trial, episodes, cost, reward=-5.0):
@@ -112,26 +111,27 @@ def test_two_processes_do_not_overwrite_each_other(tmp_path):
     assert sum(PolicyTrial.load(tmp_path / "elsewhere.json").episodes.values()) == 11
 
 
-def test_a_file_that_was_changed_or_is_none_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda good: {"told": [*good["told"][:2], [OTHER[good["told"][2][0]], 1.0, {}]]},
+        lambda _: {"told": [["baseline", 9.0, {"return": 1.0}]]},
+        lambda _: {"told": [["baseline", "much", {}]]},
+        lambda _: {"told": [["baseline", 9.0, [1.0]]]},
+        lambda _: {"told": [["baseline", 9.0]]},
+        lambda _: {"told": [1]},
+        lambda _: {"kind": "something"},
+        lambda _: {"terms": {"margin": 1.0}},
+        lambda good: {"terms": good["terms"] | {"delta": 2.0}},
+    ],
+)
+def test_a_file_that_was_changed_is_refused(tmp_path, change):
     place = tmp_path / "trial.json"
     told(trial_on(**COST, path=place), 5, lambda turn: 1.0)
     good = json.loads(place.read_text())
-    turned = {"candidate": "baseline", "baseline": "candidate"}[good["told"][2][0]]
-    changes = [
-        {"told": [*good["told"][:2], [turned, 1.0, {}]]},
-        {"told": [["baseline", 9.0, {"return": 1.0}]]},
-        {"told": [["baseline", "much", {}]]},
-        {"told": [["baseline", 9.0, [1.0]]]},
-        {"told": [["baseline", 9.0]]},
-        {"told": [1]},
-        {"kind": "something"},
-        {"terms": {"margin": 1.0}},
-        {"terms": good["terms"] | {"delta": 2.0}},
-    ]
-    for change in changes:
-        place.write_text(json.dumps(good | change))
-        with pytest.raises(InvalidInput):
-            PolicyTrial.load(place)
+    place.write_text(json.dumps(good | change(good)))
+    with pytest.raises(InvalidInput):
+        PolicyTrial.load(place)
     with pytest.raises(InvalidInput, match="cannot be read"):
         PolicyTrial.load(tmp_path / "nothing.json")
 
@@ -167,40 +167,38 @@ def test_it_stops_at_its_target():
 def test_at_its_stop_it_says_what_is_certified_of_the_candidate_alone():
     """The reward's floor is there long before the cost's: a stop by the one says nothing of the other."""
     early, late = (trial_on(**COST, **REWARD, target={"return": goal}, seed=0) for goal in (-15.0, -5.5))
-    with pytest.raises(
-        Stopped, match=r"ALONE IS NOT CERTIFIED to keep the limit: only expected cost <= [6-9]\.\d+ \(limit 4\)"
-    ):
+    with pytest.raises(Stopped, match=r"ALONE IS NOT CERTIFIED .* only expected cost <= [6-9]\.\d+ \(limit 4\)"):
         told(early, 5_000, lambda turn: 1.0)
     assert early.floors["cost"] > 4.0
     with pytest.raises(Stopped, match=r"The candidate alone is certified: expected cost <= [12]\.\d+ \(limit 4\)"):
         told(late, 20_000, lambda turn: 1.0)
 
 
-REFUSED = [
-    ({"limit": 4.0, "threshold": 2.0}, "either a threshold"),
-    ({"limit": None}, "either a threshold"),
-    ({"margin": 0.0}, "margin must be positive"),
-    ({"margin": 5.0}, "margin must be positive"),
-    ({"limit": 11.0}, "in a range from 0 to 10"),
-    ({"high": 0.0}, "low < high"),
-    ({"delta": 1.0}, "delta"),
-    ({"rewards": {"return": (1.0, 0.0)}}, "give \\(low, high\\)"),
-    ({"target": {"speed": 1.0}}, "target names"),
-    ({"rewards": ["return"]}, "rewards is"),
-    ({"rewards": {3: (0.0, 1.0)}}, "rewards is"),
-    ({"rewards": {"return": ("a", "b")}}, "rewards\\['return'\\]\\[0\\]"),
-    ({"rewards": {"return": (0.0, np.inf)}}, "rewards\\['return'\\]\\[1\\]"),
-    ({"rewards": {"return": 3.0}}, "give \\(low, high\\)"),
-    ({"rewards": {"cost": (0.0, 1.0)}}, "both called 'cost'"),
-    ({"rewards": {"return": (0.0, 1.0)}, "target": {"return": 1.0}}, "below its upper end"),
-    ({"rewards": {"return": (0.0, 1.0)}, "target": {"return": -0.5}}, "within the range"),
-    ({"rewards": {"return": (0.0, 1.0)}, "target": [0.5]}, "target is"),
-    ({"name": 3}, "name is 3"),
-    ({"number": 0}, "number"),
-]
-
-
-@each(("change", "message"), REFUSED)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"limit": 4.0, "threshold": 2.0}, "either a threshold"),
+        ({"limit": None}, "either a threshold"),
+        ({"margin": 0.0}, "margin must be positive"),
+        ({"margin": 5.0}, "margin must be positive"),
+        ({"limit": 11.0}, "in a range from 0 to 10"),
+        ({"high": 0.0}, "low < high"),
+        ({"delta": 1.0}, "delta"),
+        ({"rewards": {"return": (1.0, 0.0)}}, "give \\(low, high\\)"),
+        ({"target": {"speed": 1.0}}, "target names"),
+        ({"rewards": ["return"]}, "rewards is"),
+        ({"rewards": {3: (0.0, 1.0)}}, "rewards is"),
+        ({"rewards": {"return": ("a", "b")}}, "rewards\\['return'\\]\\[0\\]"),
+        ({"rewards": {"return": (0.0, np.inf)}}, "rewards\\['return'\\]\\[1\\]"),
+        ({"rewards": {"return": 3.0}}, "give \\(low, high\\)"),
+        ({"rewards": {"cost": (0.0, 1.0)}}, "both called 'cost'"),
+        ({"rewards": {"return": (0.0, 1.0)}, "target": {"return": 1.0}}, "below its upper end"),
+        ({"rewards": {"return": (0.0, 1.0)}, "target": {"return": -0.5}}, "within the range"),
+        ({"rewards": {"return": (0.0, 1.0)}, "target": [0.5]}, "target is"),
+        ({"name": 3}, "name is 3"),
+        ({"number": 0}, "number"),
+    ],
+)
 def test_terms_that_cannot_be_are_refused(change, message):
     with pytest.raises(InvalidInput, match=message):
         trial_on(**(COST | change))
@@ -220,35 +218,34 @@ def test_what_is_told_must_fit():
     assert trial.episodes == {"candidate": 0, "baseline": 0}
 
 
-LEAVES = [(11.0, -1.0, ["cost"]), (-0.1, -1.0, ["cost"]), (1.0, 1.0, ["return"]), (99.0, -99.0, ["cost", "return"])]
-
-
-@each(("value", "reward", "names"), LEAVES)
-def test_a_number_outside_its_range_refutes_for_good(tmp_path, value, reward, names):
-    for whose in ("candidate", "baseline"):
-        place = tmp_path / f"{whose}.json"
-        trial = told(trial_on(**COST, **REWARD, path=place), 8, lambda turn: 1.0)
-        while trial.ask().policy != whose:
-            trial.tell(1.0, {"return": -5.0})
-        before = trial.episodes[whose]
-        with pytest.raises(OutsideModel, match="It is recorded, and refutes for good"):
-            trial.tell(value, {"return": reward})
-        with pytest.raises(OutOfOrder):
-            trial.tell(1.0, {"return": -5.0})  # a nicer number for the same episode
-        for one in (trial, PolicyTrial.load(place)):
-            assert one.episodes[whose] == before + 1
-            made = one.certificate()
-            assert [(doubt.code, doubt.subject) for doubt in made.doubts] == [(DoubtCode.LEFT_MODEL, name) for name in names]
-            assert made.standing is Standing.REFUTED
-            assert one.floors == {"cost": np.inf, "return": -np.inf}
-            assert "refuted" in repr(one)
-        for _ in range(40):
-            turn = trial.ask()
-            assert (turn.policy, turn.share, turn.certificate.holds) == ("baseline", 0.0, False)
-            trial.tell(1.0, {"return": -1.0})
-        again = PolicyTrial.load(place)
-        assert again.episodes == trial.episodes
-        assert again.refuted
+@pytest.mark.parametrize("whose", ["candidate", "baseline"])
+@pytest.mark.parametrize(
+    ("value", "reward", "names"),
+    [(11.0, -1.0, ["cost"]), (-0.1, -1.0, ["cost"]), (1.0, 1.0, ["return"]), (99.0, -99.0, ["cost", "return"])],
+)
+def test_a_number_outside_its_range_refutes_for_good(tmp_path, value, reward, names, whose):
+    place = tmp_path / "trial.json"
+    trial = told(trial_on(**COST, **REWARD, path=place), 8, lambda turn: 1.0)
+    while trial.ask().policy != whose:
+        trial.tell(1.0, {"return": -5.0})
+    before = trial.episodes[whose]
+    with pytest.raises(OutsideModel, match="It is recorded, and refutes for good"):
+        trial.tell(value, {"return": reward})
+    with pytest.raises(OutOfOrder):
+        trial.tell(1.0, {"return": -5.0})  # a nicer number for the same episode
+    for one in (trial, PolicyTrial.load(place)):
+        assert one.episodes[whose] == before + 1
+        made = one.certificate()
+        assert [(doubt.code, doubt.subject) for doubt in made.doubts] == [(DoubtCode.LEFT_MODEL, name) for name in names]
+        assert made.standing is Standing.REFUTED
+        assert one.floors == {"cost": np.inf, "return": -np.inf}
+        assert "refuted" in repr(one)
+    for _ in range(40):
+        turn = trial.ask()
+        assert (turn.policy, turn.share, turn.certificate.holds) == ("baseline", 0.0, False)
+        trial.tell(1.0, {"return": -1.0})
+    again = PolicyTrial.load(place)
+    assert (again.episodes, again.refuted) == (trial.episodes, True)
 
 
 def test_what_left_its_range_is_no_target_reached_and_rounding_is_no_leaving():
@@ -280,15 +277,10 @@ def _unsafe(mean, runs, episodes, delta):
     return wrong
 
 
-@each(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
-def test_deployments_are_unsafe_in_no_more_runs_than_delta(mean, delta):
-    assert _unsafe(mean, runs=20, episodes=120, delta=delta) <= delta * 20
-
-
-@pytest.mark.slow
-@each(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
-def test_the_same_in_many_runs(mean, delta):
-    assert _unsafe(mean, runs=300, episodes=400, delta=delta) <= delta * 300
+@pytest.mark.parametrize("mean", [4.5, 8.0, 2.0])
+@pytest.mark.parametrize(("runs", "episodes"), [(20, 120), pytest.param(300, 400, marks=pytest.mark.slow)])
+def test_deployments_are_unsafe_in_no_more_runs_than_delta(mean, runs, episodes):
+    assert _unsafe(mean, runs, episodes, delta=0.05) <= 0.05 * runs
 
 
 class Corridor:
@@ -332,14 +324,14 @@ def test_an_episode_that_breaks_off_counts_for_the_worst():
                   trial_on(limit=4.0, margin=1.0, high=10.0, rewards={"speed": (0.0, 1.0)}), episodes=1)  # fmt: skip
 
 
-def test_what_is_wired_wrongly_counts_no_episode():
-    trial, act = trial_on(limit=4.0, margin=1.0, high=10.0), lambda _: 0.5
+class Old(Corridor):
+    def reset(self):
+        return np.zeros(1)
 
-    class Old(Corridor):
-        def reset(self):
-            return np.zeros(1)
 
-    wrong = [
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
         ({"env": "env"}, "give a Gymnasium"),
         ({"env": Old()}, "reset\\(seed="),
         ({"trial": "t"}, "give a PolicyTrial"),
@@ -349,13 +341,15 @@ def test_what_is_wired_wrongly_counts_no_episode():
         ({"baseline": lambda: 0.0}, "baseline is called with"),
         ({"progress": 3}, "progress is 3"),
         ({"episodes": 0}, "episodes"),
-    ]
-    for change, message in wrong:
-        given = {"env": Corridor(), "candidate": act, "baseline": act, "trial": trial, "episodes": 3} | change
-        with pytest.raises(InvalidInput, match=message):
-            trial_run(**given)
-        assert trial.state()["out"] is False
-        assert sum(trial.episodes.values()) == 0
+    ],
+)
+def test_what_is_wired_wrongly_counts_no_episode(change, message):
+    trial, act = trial_on(limit=4.0, margin=1.0, high=10.0), lambda _: 0.5
+    given = {"env": Corridor(), "candidate": act, "baseline": act, "trial": trial, "episodes": 3} | change
+    with pytest.raises(InvalidInput, match=message):
+        trial_run(**given)
+    assert trial.state()["out"] is False
+    assert sum(trial.episodes.values()) == 0
 
 
 def test_a_halt_is_raised_and_what_left_its_range_is_not_run_anew():
@@ -371,10 +365,3 @@ def test_a_halt_is_raised_and_what_left_its_range_is_not_run_anew():
         assert env.episode == sum(trial.episodes.values()) == 1
         assert trial.state()["out"] is False
         assert trial.refuted == (kind is OutsideModel)
-
-
-def test_what_is_certified_is_never_shown_better_than_it_is():
-    by_cost, by_utility = trial_on(**COST), trial_on(threshold=6.0, margin=1.0, high=10.0)
-    low = np.array([20.0 / 3.0])
-    assert "expected cost <= 3.33334 (limit 4)" in replace(by_cost.certificate(), lower_bounds=low).statement()
-    assert "expected constraint >= 6.66666 (threshold 6)" in replace(by_utility.certificate(), lower_bounds=low).statement()

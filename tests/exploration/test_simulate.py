@@ -5,121 +5,49 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real import methods, radii
+from safe2real import radii
 from safe2real.evidence.counts import Counts
 from safe2real.exploration import Learner, collect, explore, roll_out, simulate
-from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
-from tests.cases import each
 from tests.exploration.random_problems import random_problem, settings_for
 
-
-@each("per_step", [False, True])
-@each("method", [kind() for kind in methods.ANY_REWARD])
-@each("constraints", [1, 2])
-def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
-    model, real, baseline = random_problem(3, per_step=per_step, constraints=constraints)
-    settings = settings_for(seed=11)
-    rounds = 250
-    compiled = Learner(Problem(model, baseline, settings), method, trust_margin=True)
-    run = simulate(compiled, real, max_rounds=rounds)
-    asked = Learner(Problem(model, baseline, settings), method, trust_margin=True)
-    truth = model.with_kernel(real)
-    visits = np.zeros(model.num_states, dtype=int)
-    for t in range(len(run.reason)):
-        proposal = asked.propose()
-        assert proposal.reason.value == run.reason[t], t
-        assert proposal.uncertainty == run.uncertainty[t], t
-        assert proposal.exploration_weight == run.exploration_weight[t], t
-        assert asked.evidence.suspects.sum() == run.suspects[t], t
-        if proposal.reason is Reason.STOP:
-            break
-        exact = s2r.planning.constraint_values(truth, proposal.mixture)
-        np.testing.assert_allclose(run.real_values[t], exact, atol=1e-12)
-        episode = roll_out(truth, proposal.draw(), seed=settings.coin_seed, round_number=asked.round)
-        np.add.at(visits, episode.states[:-1], 1)
-        asked.observe(episode)
-    np.testing.assert_array_equal(visits, run.state_visits)
-    np.testing.assert_array_equal(asked.evidence.counts.visits, compiled.evidence.counts.visits)
-    np.testing.assert_array_equal(asked.evidence.suspects, compiled.evidence.suspects)
-    assert asked.round == compiled.round
-    assert asked.samples == compiled.samples == run.samples
+MODEL, REAL, BASELINE = random_problem(1, per_step=False)
+TRUTH = MODEL.with_kernel(REAL)
 
 
-def test_runs_repeat_bit_for_bit_and_in_pieces():
-    model, real, baseline = random_problem(1, per_step=False)
-    runs = [
-        simulate(Learner(Problem(model, baseline, settings_for(4)), trust_margin=True), real, max_rounds=600)
-        for _ in range(2)
-    ]
-    np.testing.assert_array_equal(runs[0].uncertainty, runs[1].uncertainty)
-    np.testing.assert_array_equal(runs[0].real_values, runs[1].real_values)
-    pieces = Learner(Problem(model, baseline, settings_for(4)), trust_margin=True)
-    parts = [simulate(pieces, real, max_rounds=n) for n in (1, 99, 500)]
-    joined = np.concatenate([part.uncertainty for part in parts])
-    np.testing.assert_array_equal(joined, runs[0].uncertainty[: len(joined)])
-    other = simulate(Learner(Problem(model, baseline, settings_for(5)), trust_margin=True), real, max_rounds=600)
-    assert (other.state_visits != runs[0].state_visits).any()
+@pytest.mark.parametrize(
+    ("call", "arguments", "message"),
+    [
+        (simulate, {"real": MODEL}, "give the Kernel"),
+        (simulate, {"real": REAL, "max_rounds": 0}, "max_rounds is 0"),
+        (simulate, {"real": REAL, "max_rounds": 1.5}, "max_rounds is 1.5"),
+        (explore, {"env": object(), "max_rounds": 1}, "give a Gymnasium environment"),
+        (roll_out, {"policy": s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=3)}, "policy has shape"),
+        (roll_out, {"seed": -1}, "seed is -1"),
+        (roll_out, {"seed": 2**64}, "seed is"),
+        (collect, {"policy": s2r.Mixture.of([1.0], [BASELINE])}, "give one Markov policy"),
+        (collect, {"counts": Counts(s2r.Kernel.from_dense(np.full((2, 3, 2), 0.5)), 4)}, r"\(H, S, A\) = \(4, 2, 3\)"),
+        (collect, {"model": TRUTH.with_kernel(REAL.repeated(4))}, "pool over steps"),
+        (collect, {"episodes": -3}, "episodes is -3"),
+    ],
+)
+def test_bad_arguments_of_simulated_runs_are_named(call, arguments, message):
+    usual = {
+        simulate: lambda: {"learner": Learner(Problem(MODEL, BASELINE, settings_for()), trust_margin=True)},
+        explore: lambda: {"learner": Learner(Problem(MODEL, BASELINE, settings_for()), trust_margin=True)},
+        roll_out: lambda: {"model": TRUTH, "policy": BASELINE, "seed": 0, "round_number": 1},
+        collect: lambda: {"model": TRUTH, "policy": BASELINE, "counts": Counts(MODEL.kernel, 4), "episodes": 1, "seed": 0},
+    }
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        call(**usual[call]() | arguments)
 
 
-@each("constraints", [1, 2])
-def test_looking_at_a_proposal_does_not_change_the_run(constraints):
-    model, real, baseline = random_problem(5, per_step=False, constraints=constraints)
-    plain = simulate(Learner(Problem(model, baseline, settings_for(2)), trust_margin=True), real, max_rounds=120)
-    looked = Learner(Problem(model, baseline, settings_for(2)), trust_margin=True)
-    pieces = []
-    for _ in range(12):
-        looked.propose()
-        pieces.append(simulate(looked, real, max_rounds=10).real_values)
-    np.testing.assert_array_equal(np.concatenate(pieces), plain.real_values)
-
-
-def test_bad_arguments_of_simulated_runs_are_named():
-    model, real, baseline = random_problem(1, per_step=False)
-    learner = Learner(Problem(model, baseline, settings_for()), trust_margin=True)
-    for arguments, message in [
-        ({"real": model}, "give the Kernel"),
-        ({"real": real, "max_rounds": 0}, "max_rounds is 0"),
-        ({"real": real, "max_rounds": 1.5}, "max_rounds is 1.5"),
-    ]:
-        with pytest.raises(s2r.errors.InvalidInput, match=message):
-            simulate(learner, **arguments)
-    truth = model.with_kernel(real)
-    short = s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=3)
-    for policy, seed, message in [
-        (short, 0, "policy has shape"),
-        (baseline, -1, "seed is -1"),
-        (baseline, 2**64, "seed is"),
-    ]:
-        with pytest.raises(s2r.errors.InvalidInput, match=message):
-            roll_out(truth, policy, seed=seed, round_number=1)
-    small = Counts(s2r.Kernel.from_dense(np.full((2, 3, 2), 0.5)), 4)
-    with pytest.raises(s2r.errors.InvalidInput, match=r"counts are for \(H, S, A\) = \(4, 2, 3\)"):
-        collect(truth, baseline, small, episodes=1, seed=0)
-    steps = truth.with_kernel(real.repeated(4))
-    with pytest.raises(s2r.errors.InvalidInput, match="pool over steps"):
-        collect(steps, baseline, Counts(model.kernel, 4), episodes=1, seed=0)
-    with pytest.raises(s2r.errors.InvalidInput, match="episodes is -3"):
-        collect(truth, baseline, Counts(model.kernel, 4), episodes=-3, seed=0)
+def test_counts_refuse_an_episode_that_was_not_checked():
     hand_made = s2r.Trajectory(np.array([0, 9, 0, 0, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32))
     with pytest.raises(s2r.errors.InvalidInput, match=r"states\[1\] is 9"):
-        Counts(model.kernel, 4).record(hand_made)
-    with pytest.raises(s2r.errors.InvalidInput, match="give a Gymnasium environment"):
-        explore(learner, object(), max_rounds=1)
-
-
-def test_progress_is_reported():
-    model, real, baseline = random_problem(1, per_step=False)
-    seen = []
-    simulate(
-        Learner(Problem(model, baseline, settings_for()), trust_margin=True),
-        real,
-        max_rounds=50,
-        progress=lambda *p: seen.append(p),
-    )
-    assert seen[-1][0] == 50
+        Counts(MODEL.kernel, 4).record(hand_made)
 
 
 def test_pooling_must_match_the_real_system():
@@ -148,9 +76,10 @@ def test_the_paper_grid_is_explored_safely():
         radius=radii.Scaled(0.376),
         bonus_scale=0.0201,
     )
-    learner = Learner(Problem(model, baseline, settings))
-    run = simulate(learner, grid.real())
+    learner, told = Learner(Problem(model, baseline, settings)), []
+    run = simulate(learner, grid.real(), progress=lambda *done: told.append(done))
     assert run.stopped
+    assert told[-1] == (run.rounds, run.uncertainty[-1])
     assert run.unsafe_share(model.thresholds) == 0.0
     assert learner.evidence.suspects[grid.mismatch()].all()
     assert learner.evidence.suspects.sum() < 40
@@ -161,22 +90,6 @@ def test_the_paper_grid_is_explored_safely():
     best = s2r.solve(truth, reward)
     assert s2r.planning.constraint_values(truth, plan.policy)[0] >= 10.71
     assert best.value - s2r.evaluate(truth, plan.policy, reward) <= 0.05
-
-
-def test_explore_on_a_gymnasium_environment():
-    grid = WindyGrid.paper()
-    env = gymnasium.make("safe2real/WindyGrid-v0", grid=grid)
-    model = grid.cmdp(grid.simulator(), 10.71)
-    baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    settings = settings_for(mismatch_gap=0.68, radius=radii.Scaled(0.3))
-    seen = []
-    last = explore(Learner(Problem(model, baseline, settings)), env, max_rounds=40, progress=seen.append)
-    assert [event.proposal.round for event in seen] == list(range(1, 42))
-    assert last.round == 41
-    # The same again is the same run: every round seeds the environment from (seed, round).
-    again = Learner(Problem(model, baseline, settings))
-    explore(again, env, max_rounds=40)
-    assert again.propose().uncertainty == last.uncertainty
 
 
 def test_explore_absorbs_early_ends_and_refuses_what_does_not_fit():
@@ -225,5 +138,3 @@ def test_collect_counts_what_roll_out_shows():
     np.testing.assert_array_equal(counts.visits, expected.visits)
     np.testing.assert_allclose(counts.distances(), expected.distances())
     assert counts.episodes == 300
-    with pytest.raises(s2r.errors.InvalidInput, match="give one Markov policy"):
-        collect(truth, s2r.Mixture.of([1.0], [baseline]), counts, episodes=1, seed=0)

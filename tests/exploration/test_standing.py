@@ -1,6 +1,7 @@
 """The standing of a learner is what its method promises and its data allow, wherever it is shown."""
 
 import numpy as np
+import pytest
 
 import safe2real as s2r
 from experiments import related
@@ -9,7 +10,6 @@ from safe2real.preflight import Effort, check_problem
 from safe2real.problem.theorem import Guarantee
 from safe2real.standing import DoubtCode, Standing
 from safe2real.testing.systems import random_case
-from tests.cases import each
 
 REWARD = np.random.default_rng(5).random((4, 2))
 
@@ -23,7 +23,7 @@ class Silent(methods.Unconstrained):
         return ()
 
 
-@each(
+@pytest.mark.parametrize(
     "method",
     [
         methods.Unconstrained(),

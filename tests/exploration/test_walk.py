@@ -48,7 +48,7 @@ def test_a_round_touches_few_files(walk):
         ("evidence/evidence.py", "take", 1),
         ("methods/sim_to_real.py", "propose", 1),
         ("exploration/certificate.py", "certify", 1),
-        ("exploration/learner.py", "_state", 3),  # for the proposal, after counting, and for the proposal that is returned
+        ("exploration/learner.py", "_evidence_state", 3),  # for the proposal, after counting, and for the proposal returned
     ],
 )
 def test_each_step_is_taken_once(walk, file, function, most):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from safe2real import Campaign, Learner, methods, simulate
+from safe2real import Campaign, methods
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import InvalidInput
 from safe2real.testing import MethodContract
@@ -61,16 +61,3 @@ def test_what_is_said_of_each():
         (True, False, False),
     ]
     assert all(kind.has_compiled_rounds for kind in methods.ANY_REWARD)
-
-
-def test_only_a_method_that_reuses_the_simulator_clears_its_rows():
-    case = random_case(1)
-    left = {}
-    for kind in methods.ANY_REWARD:
-        learner = Learner(case.problem, kind())
-        simulate(learner, case.real, max_rounds=3_000)
-        left[kind] = int(learner.evidence.suspects.sum())
-    rows = case.problem.simulator.kernel.num_rows
-    assert left[methods.RewardFree] == rows
-    assert left[methods.SimToReal] < rows
-    assert left[methods.Unconstrained] < rows

@@ -8,7 +8,6 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.model.trajectory import check_trajectory
-from tests.cases import each
 from tests.evidence.small_learners import stay
 
 KERNEL = s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5))
@@ -44,7 +43,7 @@ def test_with_kernel_keeps_the_task():
         model.with_kernel(s2r.Kernel.from_dense(np.eye(3)[:, None]))
 
 
-@each(
+@pytest.mark.parametrize(
     ("constraint", "message"),
     [
         (s2r.AtLeast([[0.0, 1.5], [0.0, 0.0]], 1.0), r"constraints\[0\].utility\[0, 1\] is 1.5; utilities lie in \[0, 1\]"),
@@ -104,7 +103,7 @@ def test_a_mixture_is_drawn_with_its_weights_and_acts_to_the_end():
     assert np.mean([coin.act(0, 0, rng) for _ in range(4000)]) == pytest.approx(0.7, abs=0.03)
 
 
-@each(
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: s2r.MarkovPolicy.stochastic([[0.5, 0.4]], horizon=1), r"policy\[0\] sums to 0.9"),

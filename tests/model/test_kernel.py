@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 
 import safe2real as s2r
-from tests.cases import each
 
 ROWS = np.array(
     [
@@ -83,7 +82,7 @@ def spoiled(index, value):
     return rows
 
 
-@each(
+@pytest.mark.parametrize(
     ("rows", "message"),
     [
         (spoiled((0, 1, 2), 0.98), r"transition\[0, 1\] sums to 0.98; rows must sum to 1"),
@@ -101,7 +100,7 @@ def test_bad_rows_are_named(rows, message):
         s2r.Kernel.from_dense(rows)
 
 
-@each(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"successors": [0, 3]}, r"successors\[1\] is 3; states run from 0 to 1"),

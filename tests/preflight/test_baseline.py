@@ -31,7 +31,7 @@ def test_rollouts_say_more_where_rows_after_the_end_are_known() -> None:
     rollouts = SYSTEM.rollout(CAREFUL, LAKE, 40, seed=3).trajectories
     plain = s2r.Problem(SYSTEM.model, CAREFUL, SETTINGS)
     known = s2r.Problem(SYSTEM.model, CAREFUL, SETTINGS, known=SYSTEM.known)
-    (wide,), (narrow,) = (ranges_of(one, SYSTEM.model.kernel, rollouts, 0.05) for one in (plain, known))
+    (wide,), (narrow,) = (ranges_of(one, SYSTEM.model.kernel, rollouts) for one in (plain, known))
     assert wide.rollouts is not None
     assert narrow.rollouts is not None
     assert wide.rollouts[0] < wide.threshold < narrow.rollouts[0] <= narrow.baseline <= narrow.rollouts[1]
@@ -45,7 +45,7 @@ def test_a_declaration_that_rollouts_refute_narrows_nothing() -> None:
     problem = s2r.Problem(model, baseline, SETTINGS, known=np.ones((2, 1), dtype=bool))
     stayed = [s2r.Trajectory.of(model, [0, 0, 0, 0], [0, 0, 0])]
     assert [one.code for one in rollout_findings(problem, stayed)] == [Code.KNOWN_ROWS_BY_ROLLOUTS]
-    (found,) = ranges_of(problem, model.kernel, stayed, 0.05)
+    (found,) = ranges_of(problem, model.kernel, stayed)
     assert found.rollouts is not None
     assert found.rollouts[0] == 0.0
 

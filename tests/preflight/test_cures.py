@@ -20,7 +20,6 @@ from safe2real.preflight.gaps import clearing_findings, reality_findings
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem.problem import RowAccuracy
 from safe2real.refinements import SequentialClearing
-from tests.cases import each
 
 METHOD = s2r.methods.SimToReal()
 CHOICES = {  # of settings; those that do not fit together are drawn again
@@ -59,15 +58,14 @@ def generated(seed):
 
 def findings_of(problem, kernel, seed):
     """All findings that are made before the first rehearsal."""
-    settings = problem.settings
     guess = Guess(rows=None, gap=float(np.random.default_rng(seed).choice([0.02, 0.1, 0.4])), seed=seed)
     real = guess_reality(replace(problem, support=None), guess).kernel
     found = [*theorem(problem, METHOD)[1], *stop_floor(problem, METHOD), *estimated_rows(problem, METHOD)]
     found += reality_findings(problem, METHOD, real, guessed=True)
     found += clearing_findings(problem, s2r.Learner(problem, METHOD, trust_margin=True), guessed=True)
-    ranges = ranges_of(problem, real, None, settings.delta)
+    ranges = ranges_of(problem, real)
     found += threshold_findings(problem, ranges)
-    return [*found, *baseline_findings(problem, ranges, real, guessed=False, rollouts=0, delta=settings.delta)]
+    return [*found, *baseline_findings(problem, ranges, real, guessed=False)]
 
 
 def admissible(problem, name, value):
@@ -139,7 +137,7 @@ def test_many_more_problems():
             assert all(admissible(problem, one.name, one.value) for one in finding.changes), seed
 
 
-@each("gap", [0.08, 0.3])
+@pytest.mark.parametrize("gap", [0.08, 0.3])
 def test_sixteen_steps_and_an_estimated_simulator_have_no_cure_of_hundreds(gap):
     problem, _ = generated(3)
     model = s2r.CMDP.of(problem.simulator.kernel, 16, 0, s2r.AtMost(np.full((problem.simulator.num_states, 2), 0.1), 12.0))
@@ -158,8 +156,8 @@ def test_a_cure_of_a_limit_is_in_the_users_number_and_mends():
     def of_limit(limit, code):
         constrained = s2r.CMDP.of(model.kernel, 3, 0, s2r.AtMost([[0.5, 0.9]] * 2, limit, "falls"))
         problem = s2r.Problem(constrained, baseline, settings)
-        ranges = ranges_of(problem, model.kernel, None, 0.05)
-        found = baseline_findings(problem, ranges, model.kernel, guessed=False, rollouts=0, delta=0.05)
+        ranges = ranges_of(problem, model.kernel)
+        found = baseline_findings(problem, ranges, model.kernel, guessed=False)
         (one,) = [one for one in (*threshold_findings(problem, ranges), *found) if one.code is code]
         return one, [(each.name, each.value) for each in one.changes if each.name != "margin"]
 

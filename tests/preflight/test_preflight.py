@@ -25,7 +25,6 @@ from safe2real.problem.theorem import Guarantee
 from safe2real.report.preflight_report import _dress, draw_preflight
 from safe2real.standing import Standing
 from safe2real.systems.measure import estimate_margin
-from tests.cases import each
 from tests.preflight.specs import ROWS, SAFE, kernel, tiny
 from tests.preflight.specs import look as quick
 
@@ -117,7 +116,7 @@ def test_data_that_contradict_an_assumption_end_the_forecast():
     assert "contradict an assumption" in text
 
 
-@each("wrong", [{"runs": 0}, {"max_rounds": 0}, {"delta": 1.0}, {"reality": ROWS}])
+@pytest.mark.parametrize("wrong", [{"runs": 0}, {"max_rounds": 0}, {"reality": ROWS}])
 def test_what_cannot_be_looked_at(wrong):
     with pytest.raises(InvalidInput):
         look(**wrong)
@@ -330,7 +329,7 @@ def test_the_figure_shows_what_was_found():
     } <= words
 
 
-@each(
+@pytest.mark.parametrize(
     ("values", "labels"),
     [
         ([0.25, 3.0], {"0.5", "1", "2"}),
@@ -410,7 +409,7 @@ NAMES = [
 ]
 
 
-@each("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_a_constraint_is_called_hides_nothing(name):
     """Row (0, 0) falls with 0.8 in reality: the margin is broken, and unsafe mixtures follow."""
     reality = kernel(s0a0=[0.2, 0.8])

@@ -9,9 +9,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.preflight.hypothetical_reality import Guess, Towards, guess_reality
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.preflight.spec_file import numbering_of, read_spec_file
-from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, ROWS, SAFE, TOML, tiny, write
 
 
@@ -99,9 +98,6 @@ def test_baselines(tmp_path):
     np.testing.assert_array_equal(read('policy = "uniform"'), np.full((3, 2, 2), 0.5))
     np.testing.assert_array_equal(read("probabilities = [[0.9, 0.1], [0.5, 0.5]]")[2], [[0.9, 0.1], [0.5, 0.5]])
     np.testing.assert_array_equal(read("actions = [[0, 0], [1, 0], [0, 1]]")[:, 0, 1], [0.0, 1.0, 0.0])
-    lines = [{"states": [0, 0, 0, 1], "actions": [0, 0, 1]}, {"states": [0, 0, 0, 0], "actions": [0, 0, 0]}]
-    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    np.testing.assert_allclose(read('demonstrations = "log.jsonl"\nsmoothing = 0.0')[0], [[5 / 6, 1 / 6], [0.5, 0.5]])
 
 
 def test_the_reality_the_guess_and_the_run(tmp_path):
@@ -115,15 +111,13 @@ def test_the_reality_the_guess_and_the_run(tmp_path):
     assert given.options.out == tmp_path / "there"
     np.testing.assert_array_equal(given.options.rewards[0], [[0.0, 0.0], [1.0, 1.0]])
     np.testing.assert_array_equal(given.options.rewards[1], [[0.1, 0.2], [0.3, 0.4]])
-    guess = read_spec_file(write(tmp_path, TOML + '[guess]\nrows = 1\ngap = 0.5\ntowards = "action"\nseed = 4')).guess
-    assert (guess.rows, guess.gap, guess.towards, guess.seed) == (1, 0.5, Towards.ACTION, 4)
-    pairs = read_spec_file(write(tmp_path, TOML + "[guess]\npairs = [[0, 1], [1, 0]]")).guess
-    np.testing.assert_array_equal(pairs.rows, [[False, True], [True, False]])
+    guess = read_spec_file(write(tmp_path, TOML + "[guess]\nrows = 1\ngap = 0.5\nseed = 4")).guess
+    assert (guess.rows, guess.gap, guess.seed) == (1, 0.5, 4)
     states = read_spec_file(write(tmp_path, TOML + "[guess]\nstates = [1]")).guess
     np.testing.assert_array_equal(states.rows, [[False, False], [True, True]])
 
 
-@each(
+@pytest.mark.parametrize(
     ("written", "meant"),
     [
         ("[0, 1]", [[[0, 0], [1, 1]]]),  # one number for each state
@@ -175,29 +169,13 @@ def test_rewards_over_the_states_of_an_environment(tmp_path):
 def test_which_state_of_the_model_is_what(tmp_path):
     system = read_spec_file(write(tmp_path, LAKE)).system
     states = numbering_of(system)
-    assert [one["state"] for one in states] == list(range(17))
-    assert states[4] == {"state": 4, "name": "state 4", "environment_state": 4, "cost_on_arrival": 0.0, "ended": False}
-    assert states[5] == {
-        "state": 5,
-        "name": "state 5, ended here",
-        "environment_state": 5,
-        "cost_on_arrival": 1.0,
-        "ended": True,
-    }  # a hole
-    assert states[15] == {
-        "state": 15,
-        "name": "state 15, ended here",
-        "environment_state": 15,
-        "cost_on_arrival": 0.0,
-        "ended": True,
-    }  # the goal
-    assert states[16] == {
-        "state": 16,
-        "name": "after the end",
-        "environment_state": None,
-        "cost_on_arrival": 0.0,
-        "ended": True,
-    }
+    assert list(states[0]) == ["state", "name", "environment_state", "cost_on_arrival", "ended"]
+    listed = [tuple(one.values()) for one in states]
+    assert [state for state, *_ in listed] == list(range(17))
+    assert listed[4] == (4, "state 4", 4, 0.0, False)
+    assert listed[5] == (5, "state 5, ended here", 5, 1.0, True)  # a hole
+    assert listed[15] == (15, "state 15, ended here", 15, 0.0, True)  # the goal
+    assert listed[16] == (16, "after the end", None, 0.0, True)
     assert system.state_of(5, 1.0, True) == 5
     assert read_spec_file(write(tmp_path)).system is None
 
@@ -226,8 +204,8 @@ calibrated_gap = 0.0
 mismatch_gap = 0.3
 tolerance = 0.025
 """
-    given = read_spec_file(write(tmp_path, text + "[guess]\npairs = [[36, 0]]"))
-    assert given.guess.rows.sum() == 2  # who fell begins anew in state 36, which has a copy for that
+    given = read_spec_file(write(tmp_path, text + "[guess]\nstates = [36]"))
+    assert given.guess.rows.sum() == 8  # after a fall state 36 is entered at a cost: a copy of it
     model = given.problem.simulator
     fall = s2r.MarkovPolicy.deterministic(np.ones(model.num_states, dtype=int), num_actions=4, horizon=5)
     assert s2r.planning.constraint_values(model, fall)[0] == pytest.approx(
@@ -238,7 +216,7 @@ tolerance = 0.025
 # What is refused
 
 
-@each(
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("horizon = 3", "horizn = 3", ["spec.toml", "unknown key 'horizn'", "did you mean 'horizon'?"]),
@@ -264,16 +242,16 @@ def test_mistakes_in_the_text(tmp_path, old, new, words):
     refused(tmp_path, TOML.replace(old, new, 1), *words)
 
 
-@each(
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         (REAL + "[guess]\nrows = 1", ["both `real` and `guess`"]),
         ("[real]\ntransition = [[[1.0]]]", ["real is for (H, S, A) = (None, 1, 1)"]),
         ("[guess]\nrow = 1", ["unknown key 'row'", "did you mean 'rows'?"]),
         ("[guess]\nrows = 1\nstates = [0]", ["rows and states; keep one"]),
-        ("[guess]\ntowards = 'nowhere'", ["guess.towards is 'nowhere'", "action, neighbours, anywhere"]),
-        ("[guess]\npairs = [[0, 1, 2]]", ["list pairs"]),
-        ("[guess]\npairs = [[0, 1], [2]]", ["guess.pairs is ragged"]),
+        ("[guess]\nrows = [[true, false], [true]]", ["guess.rows is ragged"]),
+        ("[guess]\ngap = 1.5", ["guess.gap is 1.5"]),
+        ("[guess]\nseed = -1", ["guess.seed is -1"]),
         ("[guess]\nstates = [2]", ["guess.states[0] is 2"]),
         ("[run]\nmax_round = 5", ["did you mean 'max_rounds'?"]),
         ("[run]\nmax_rounds = 0", ["run.max_rounds is 0"]),
@@ -350,7 +328,7 @@ def test_the_file_itself(tmp_path):
         read_spec_file(write(tmp_path, "{", "spec.json"))
 
 
-@each(
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("FrozenLake-v1", "FrozenLak-v1", ["simulator.gymnasium is 'FrozenLak-v1'", "could not be made"]),
@@ -396,15 +374,14 @@ def test_a_module_that_is_not_found_must_be_importable(tmp_path):
 # Guessed realities
 
 
-@each("towards", list(Towards))
-def test_a_guess_moves_its_rows_by_exactly_the_gap(towards):
+def test_a_guess_moves_its_rows_by_exactly_the_gap():
     specification = tiny()
-    found = guess_reality(specification, Guess(rows=2, gap=0.4, towards=towards, seed=1))
+    found = guess_reality(specification, Guess(rows=2, gap=0.4, seed=1))
     gaps = found.kernel.distances_to(specification.simulator.kernel).reshape(-1)
     np.testing.assert_allclose(gaps[found.wrong], 0.4)
     np.testing.assert_array_equal(gaps[~found.wrong], 0.0)
     assert found.wrong.sum() == 2
-    again = guess_reality(specification, Guess(rows=2, gap=0.4, towards=towards, seed=1))
+    again = guess_reality(specification, Guess(rows=2, gap=0.4, seed=1))
     np.testing.assert_array_equal(again.kernel.to_dense(), found.kernel.to_dense())
 
 
@@ -423,20 +400,20 @@ def test_random_rows_are_drawn_again_while_the_baseline_loses_its_margin():
         found = guess_reality(tiny(), Guess(rows=1, gap=0.5, seed=seed))
         assert not found.wrong[0]
         assert found.drawn == found.lost_margin + 1
-    lost = guess_reality(tiny(), Guess(rows=4, gap=0.5, towards=Towards.ANYWHERE))
+    lost = guess_reality(tiny(), Guess(rows=4, gap=0.5))
     assert lost.drawn == lost.lost_margin == 20
 
 
 def test_a_guess_that_cannot_be():
-    for guess, words in (
-        (Guess(rows=5), "at most the 4"),
-        (Guess(rows=-1), "guess.rows is -1"),
-        (Guess(gap=1.5), "guess.gap is 1.5"),
-        (Guess(rows=np.ones(3, dtype=bool)), "guess.rows has shape"),
-        (Guess(rows=3, towards=Towards.ACTION), "only 2 rows can be 0.5 away"),
+    for rows, words in (
+        (5, "at most the 4"),
+        (-1, "guess.rows is -1"),
+        (np.ones(3, dtype=bool), "guess.rows has shape"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            guess_reality(tiny(), guess)
+            guess_reality(tiny(), Guess(rows=rows))
+    with pytest.raises(InvalidInput, match=r"guess.gap is 1.5"):
+        Guess(gap=1.5)
 
 
 def test_without_a_number_as_many_rows_are_wrong_as_can_be():
@@ -485,7 +462,7 @@ successors = "ties.npz:successors"
     )
     given = read_spec_file(write(tmp_path, text))
     assert given.problem.ties.num_labels == 1
-    assert len(given.problem.copied_states()) == given.system.model.num_states
+    assert len(given.problem.copies) == given.system.model.num_states
     refused(tmp_path, LAKE + "\n[ties]\nclasses = 3", "ties lacks 'successors'")
 
 
@@ -544,7 +521,9 @@ def test_a_file_says_how_it_is_learnt(tmp_path):
 # What can follow
 
 
-@each("written", ['support = "simulator"\n', '\n[support]\ngymnasium = "FrozenLake-v1"\narguments = {map_name = "4x4"}\n'])
+@pytest.mark.parametrize(
+    "written", ['support = "simulator"\n', '\n[support]\ngymnasium = "FrozenLake-v1"\narguments = {map_name = "4x4"}\n']
+)
 def test_the_support_of_an_environment_is_that_of_another_or_of_the_simulator(tmp_path, written):
     text = LAKE + written if "[" in written else written + LAKE
     given = read_spec_file(write(tmp_path, text))

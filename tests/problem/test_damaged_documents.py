@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from safe2real.errors import InvalidInput
 from safe2real.methods.document import problem_and_method
 from safe2real.problem.document import kernel_from_json
-from tests.cases import each
 from tests.preflight.specs import ROWS
 from tests.problem.documents import (
     ABOVE_1,
@@ -336,7 +335,7 @@ def test_damaged_specifications_are_refused(share):
     assert min(refused.values()) >= 40 * share**2, refused  # there are only so many keys to delete
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "path", "value", "message"),
     [
         ("pooled", ("horizon",), 2.0, "horizon is 2.0; it must be a whole number of at least 1"),

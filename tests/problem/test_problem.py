@@ -10,7 +10,6 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.problem.problem import Problem, RowAccuracy
 from safe2real.standing import AssumptionCode
-from tests.cases import each
 
 ROWS = np.array([[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])  # state 1 is unsafe and for good
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -104,7 +103,7 @@ def test_certificates_name_the_probability_that_the_estimate_fails():
     assert AssumptionCode.ESTIMATED in {one.code for one in certificate.assumptions}
 
 
-@each(
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"accuracy": [[0.1, 0.2]]}, r"accuracy of shape \(1, 2\) and visits of shape \(2, 2\).*; give one TV distance"),

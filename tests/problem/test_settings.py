@@ -6,7 +6,6 @@ import pytest
 import safe2real as s2r
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from tests.cases import each
 from tests.exploration.tiny import PLAIN, settings, stay, tiny
 
 
@@ -65,7 +64,7 @@ def test_a_problem_whose_parts_do_not_fit_is_refused_when_constructed(changes, m
         Problem(**{**parts, **changes})
 
 
-@each(
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"replan_growth": -0.1}, "replan_growth is -0.1; give a fraction"),

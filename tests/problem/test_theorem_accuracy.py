@@ -8,7 +8,6 @@ import pytest
 
 from safe2real.errors import InvalidInput
 from safe2real.problem import theorem as theory
-from tests.cases import each
 from tests.problem.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
 
 TOLERANCE: Setting = {"epsilon": 0.1, "horizon": 3, "margin": 1.0, "calibrated_gap": 0.01}
@@ -29,8 +28,8 @@ def test_accuracy_by_hand() -> None:
     assert theory.accuracy_of(0.375, 3, 1.5) == pytest.approx(2.25, rel=1e-14)
 
 
-@each("margin", [0.3, 1.0, 2.9, 3.0])
-@each("epsilon", [1e-3, 0.4, 1.0])
+@pytest.mark.parametrize("margin", [0.3, 1.0, 2.9, 3.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.4, 1.0])
 def test_the_tolerance_delivers_the_promise(epsilon: Any, margin: Any) -> None:
     """(2 + 2 H / xi) tau <= eps + 4 H^4 eps_s / xi (eq. planning-integrated-bound), with equality at xi = H."""
     setting: Setting = {"horizon": 3, "margin": margin, "calibrated_gap": margin / 400}
@@ -40,7 +39,7 @@ def test_the_tolerance_delivers_the_promise(epsilon: Any, margin: Any) -> None:
     assert (margin == 3.0) == math.isclose(reached, promised, rel_tol=1e-12)
 
 
-@each(
+@pytest.mark.parametrize(
     ("function", "setting", "argument", "values", "direction"),
     [
         (theory.tolerance_for, {"horizon": 3, "margin": 1.0, "calibrated_gap": 0.01}, "epsilon", (0.1, 0.2, 1.0), UP),
@@ -55,7 +54,7 @@ def test_monotone_in_every_argument(function: Any, setting: Any, argument: Any, 
     assert_monotone(function, setting, argument, values, direction)
 
 
-@each(
+@pytest.mark.parametrize(
     ("function", "setting", "argument", "value"),
     wrong_uses(
         (theory.tolerance_for, TOLERANCE),

@@ -9,21 +9,9 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.problem import Problem, Ties
 from safe2real.problem.ties import laws_of, tells_apart
-from tests.cases import each
+from tests.evidence.tied_systems import CLASSES, LEADS, ROWS, chain
 from tests.preflight.specs import tiny
 from tests.refusals import assert_helpful
-
-# Three cells in a row; the move goes on with 0.7 and stays with 0.3. At the right end both labels stay: a map that clips.
-LEADS = np.array([[[1, 0]], [[2, 1]], [[2, 2]]])  # [S, A, L]: moves, stays
-ROWS = np.array([[[0.3, 0.7, 0.0]], [[0.0, 0.3, 0.7]], [[0.0, 0.0, 1.0]]])
-CLASSES = np.zeros((3, 1), dtype=int)
-
-
-def chain(rows=ROWS, **given):
-    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 3, 0, s2r.AtLeast(np.ones(rows.shape[-3:-1]), 1.0))
-    settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.25)
-    baseline = s2r.MarkovPolicy.deterministic(np.zeros(3, dtype=int), num_actions=1, horizon=3)
-    return Problem(model, baseline, settings, **given)
 
 
 def test_the_law_of_a_class_is_what_a_row_shows_that_tells_its_labels_apart():
@@ -65,7 +53,7 @@ def moved(array, at, value):
     return changed
 
 
-@each(
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"classes": CLASSES[:, 0]}, r"ties.classes has shape \(3,\) and ties.successors \(3, 1, 2\)"),
@@ -94,14 +82,14 @@ def test_ties_that_do_not_fit_are_refused_by_place_value_and_cure(given, words):
 
 def test_a_class_whose_rows_are_not_one_law_is_refused_by_the_row_that_differs():
     with pytest.raises(InvalidInput, match=r"\[1, 0\]: the simulator goes to state 1 with probability 0.4, and the law"):
-        chain(moved(ROWS, (1, 0), [0.0, 0.4, 0.6]), ties=Ties(CLASSES, LEADS))
+        chain(rows=moved(ROWS, (1, 0), [0.0, 0.4, 0.6]), ties=Ties(CLASSES, LEADS))
     with pytest.raises(InvalidInput, match=r"ties.classes has shape"):
         chain(ties=Ties(np.zeros((2, 1), dtype=int), LEADS[:2] * 0))
     with pytest.raises(InvalidInput, match=r"ties is a dict; give Ties\(classes"):
         chain(ties={"classes": CLASSES})
 
 
-@each(
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"copies": [0, 1]}, r"copies has shape \(2,\)"),
@@ -116,7 +104,7 @@ def test_copies_that_do_not_fit_are_refused(given, words):
     assert_helpful(caught.value, words)
 
 
-@each(
+@pytest.mark.parametrize(
     ("damage", "words"),
     [
         ({"ties": 3}, "ties is 3; give an object"),
@@ -132,7 +120,7 @@ def test_damaged_documents_are_refused_by_name(damage, words):
         Problem.from_text(json.dumps(document))
 
 
-@each("names", [3, "ab", {"a": 1}, [3]])
+@pytest.mark.parametrize("names", [3, "ab", {"a": 1}, [3]])
 def test_names_that_are_no_list_of_texts_are_refused(names):
     with pytest.raises(InvalidInput, match=r"ties\.class_names is .*; give a list of texts"):
         Ties(CLASSES, LEADS, class_names=names)
@@ -141,3 +129,15 @@ def test_names_that_are_no_list_of_texts_are_refused(names):
 def test_stated_distances_without_a_number_are_refused():
     with pytest.raises(InvalidInput, match=r"within has shape \(0,\) and no values; give TV distances from 0 to 1"):
         s2r.Learner(chain(within=[]))
+
+
+def test_what_is_certainly_alike_and_what_no_check_can_prove():
+    plain, loose = chain(), chain(Ties(CLASSES, LEADS, reported=True))
+    exact = chain(Ties(CLASSES, LEADS, exact=True), within=np.full((3, 1), 0.5), known=np.zeros((3, 1), dtype=bool))
+    copied = chain(copies=[0, 1, 2])
+    assert [one.rows_alike for one in (plain, loose, exact, copied)] == [False, False, True, True]
+    assert [one.exact_ties is one.ties for one in (plain, loose, exact)] == [True, False, True]
+    assert [one.reports_labels for one in (plain, loose, exact)] == [False, True, False]
+    assert plain.unproved() == loose.unproved() == ["the margin", "the gaps"]
+    assert exact.unproved()[2:] == ["the exact ties", "the distances that `within` states"]
+    assert plain.within_rows().tolist() == [1.0] * 3

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from safe2real import radii
-from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
 from safe2real.radii import Radius, RowShape, System
 from safe2real.testing import RadiusContract
-from tests.cases import each
+from tests.evidence.small_learners import hybrid_model
 
 EVERY = [radii.Literal(), radii.Scaled(0.4), radii.KL(), radii.Union(), radii.Stitched(), radii.Adaptive()]
 PROMISES = [name for name in dir(RadiusContract) if name.startswith("test_")]
@@ -20,14 +19,14 @@ def test_none_is_left_out():
     assert len(PROMISES) >= 7
 
 
-@each("radius", EVERY)
+@pytest.mark.parametrize("radius", EVERY)
 def test_the_contract(radius: Radius):
     contract = type("Contract", (RadiusContract,), {"make": lambda self: radius})()
     for promise in PROMISES:
         getattr(contract, promise)()
 
 
-@each("radius", EVERY)
+@pytest.mark.parametrize("radius", EVERY)
 def test_the_plain_radius_is_the_one_that_models_are_built_with(radius: Radius):
     """Rows with 2, 3, 11 and 30 possible successors, after few and many visits with few and many of them seen."""
     states, horizon, delta = 30, 3, 0.07
@@ -39,7 +38,7 @@ def test_the_plain_radius_is_the_one_that_models_are_built_with(radius: Radius):
     system = System(states, 1, horizon)
     for visits in (1, 2, 9, 100, 12_345, 10**8):
         for seen in (1, 2, 11, 30):
-            model = HybridModel(
+            model = hybrid_model(
                 simulator, horizon, separation=None, radius=radius, delta=delta, stated=StatedRows(support=simulator)
             )
             model.counts.tally.visits[:] = visits

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.oracles.run_length_bounds import literal_beta
+from experiments.oracles.run_length_bounds import literal_beta, radius_after
 from safe2real import radii
 from safe2real._compiled import row_update as _kernels
 from safe2real.evidence.row_rule import RowFacts, rule_of
-from safe2real.radii import Radius, System, literal_constants, radius_after, subset_costs
-from tests.cases import each
+from safe2real.radii import Radius, System, literal_constants, subset_costs
 from tests.compiled.calling import radius_at
 from tests.radii.formulas import FORMULAS, TIGHT
 
@@ -37,8 +36,8 @@ def compiled_radii(rule: _kernels.Rule, visits: np.ndarray[Any, Any], seen: np.n
     return out
 
 
-@each("delta", [1e-9, 0.05, 0.99])
-@each("radius", TIGHT)
+@pytest.mark.parametrize("delta", [1e-9, 0.05, 0.99])
+@pytest.mark.parametrize("radius", TIGHT)
 def test_the_compiled_radius_is_its_formula(radius: Radius, delta: float) -> None:
     """One rule for rows of all sizes: a row for every size, number of successors seen, and n."""
     cases = [(m, seen) for m in SIZES for seen in numbers_seen(m)]
@@ -56,7 +55,7 @@ def test_the_compiled_radius_is_its_formula(radius: Radius, delta: float) -> Non
         assert compiled[-1] < 1e-4
 
 
-@each("radius", TIGHT)
+@pytest.mark.parametrize("radius", TIGHT)
 def test_radii_by_hand(radius: Radius) -> None:
     """One row, two possible successors, delta = 0.05, n = 100: log(1 / delta) = 2.9957322736."""
     hand = {
@@ -74,7 +73,7 @@ def test_radii_by_hand(radius: Radius) -> None:
     assert radius_at(rule, 0, 100, 2) == pytest.approx(hand[radius.name], rel=1e-9)
 
 
-@each("radius", TIGHT)
+@pytest.mark.parametrize("radius", TIGHT)
 def test_without_data_nothing_is_known(radius: Radius) -> None:
     """Not even where one successor is possible: until it is seen, the model's row is uniform over all states."""
     rule = rule_for(radius, [1, 2, 25], 0.05)
@@ -91,8 +90,8 @@ def test_only_the_adaptive_radius_looks_at_the_successors_seen() -> None:
             assert (values[0] < values[-1]) == adapts
 
 
-@each("m", range(2, 13))
-@each("adaptive", [False, True])
+@pytest.mark.parametrize("m", range(2, 13))
+@pytest.mark.parametrize("adaptive", [False, True])
 def test_the_shares_of_all_subsets_sum_to_at_most_one(m: int, adaptive: bool) -> None:
     """And the price of having seen k successors is that of the dearest set of at most k of them."""
     costs = subset_costs(m, m + 1, adaptive=adaptive)
@@ -111,7 +110,7 @@ def test_the_shares_of_all_subsets_sum_to_at_most_one(m: int, adaptive: bool) ->
     assert charged <= total + 1e-12  # what is charged is never less than the set's own price
 
 
-@each("m", SIZES)
+@pytest.mark.parametrize("m", SIZES)
 def test_costs_are_the_same_whatever_room_the_table_has(m: int) -> None:
     for adaptive in (False, True):
         short, long = (subset_costs(m, length, adaptive=adaptive) for length in (m + 1, 2 * m + 50))
@@ -129,9 +128,11 @@ def test_every_radius_has_a_name_and_says_whether_it_is_certified() -> None:
 # ----------------------------------------------------------------------------------------------- the paper's literal one
 
 
-@each("delta", [1e-9, 0.05, 0.99])
-@each("radius", [radii.Literal(), *map(radii.Scaled, (1e-3, 0.05, 0.4, 1.0, 2.5))])
-@each("sizes", [(1, 1, 1), (2, 3, 5), (25, 4, 12), (300, 1, 1), (1, 50, 1), (1, 1, 1000), (10_000, 18, 500)])
+@pytest.mark.parametrize("delta", [1e-9, 0.05, 0.99])
+@pytest.mark.parametrize("radius", [radii.Literal(), *map(radii.Scaled, (1e-3, 0.05, 0.4, 1.0, 2.5))])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (2, 3, 5), (25, 4, 12), (300, 1, 1), (1, 50, 1), (1, 1, 1000), (10_000, 18, 500)]
+)
 def test_the_compiled_radius_is_the_python_radius_and_the_papers(
     sizes: tuple[int, int, int], radius: radii.Literal | radii.Scaled, delta: float
 ) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numba import njit
 
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import radii
-from safe2real.radii import System, radius_after
+from safe2real.radii import System
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,6 @@ from safe2real import refinements
 from safe2real._compiled import clearing
 from safe2real._compiled.tally import Tally
 from safe2real.evidence.mismatch_map import map_mismatch
-from tests.cases import sampled
 from tests.compiled.calling import clears, growth
 
 Array = np.ndarray[Any, Any]
@@ -151,7 +150,7 @@ def wrong_rows(rng: np.random.Generator, rows: int, m: int, sigma: float, shape:
     return laws, right
 
 
-@sampled("rows", [40, 1_400], keep=[0])
+@pytest.mark.parametrize("rows", [40, pytest.param(1_400, marks=pytest.mark.slow)])
 def test_rows_that_are_wrong_by_exactly_the_gap_are_rarely_ever_cleared(rows: int) -> None:
     """At level 0.1, a row each; the share of those EVER cleared must be at most that. In `make slow` 10^5 rows."""
     rng, alpha = np.random.default_rng(3), 0.1

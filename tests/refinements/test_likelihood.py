@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 from numba import njit
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from safe2real._compiled import likelihood
-from tests.cases import sampled
 from tests.compiled.calling import likelihood_bound, local_bound
 
 Array = np.ndarray[Any, Any]
@@ -124,7 +124,7 @@ def ever_outside(seed, laws, right, near, size, near_size, level, visits):  # ty
     return found
 
 
-@sampled("rows", [60, 1_000], keep=[0])
+@pytest.mark.parametrize("rows", [60, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_rows_hardly_ever_leave_their_kl_ball(rows: int) -> None:
     """At level 0.1, a row each: the share EVER outside must be at most that, with and without near successors."""
     rng, alpha = np.random.default_rng(11), 0.1

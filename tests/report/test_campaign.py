@@ -29,7 +29,6 @@ from safe2real.problem.settings import Settings
 from safe2real.report import campaign_report as report
 from safe2real.report.campaign_report import _forecast_in_words, write_campaign_report
 from safe2real.report.page import environment, render, since
-from tests.cases import each, sampled
 
 ROWS = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]])
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -139,7 +138,6 @@ def test_contradicted_rows_are_named_and_the_guarantee_is_void(tmp_path, unpaint
     assert Verdict(int(found.verdict[1, 0])) is Verdict.WRONG
     assert label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted") in page
     assert label("certified", "certified") not in page
-    assert "contradict an assumption in 1 row (named below)" in page
     assert "contradict an assumption about 1 row" in section(page, "No guarantee")
     for title, row in (("Contradicted rows: 1", (0, 0)), ("Wrong rows: 1", (1, 0))):
         listed = section(page, title)
@@ -180,8 +178,9 @@ def test_what_is_out_waiting_cut_short_or_abandoned_is_said(tmp_path, unpainted,
         page = page_of(campaign, tmp_path)
     assert "<script>" not in page
     worker = "&lt;script&gt;alert(1)&lt;/script&gt;"
-    assert f"1 deployment is out; the oldest is {out.id} with {worker}, for 5 hours." in page
-    assert f"2 episodes recorded and not counted yet: waiting for {out.id}" in page
+    assert f"2 episodes wait to be counted until {out.id} is told, which {worker} has had for" in page
+    assert f"{worker}</td>" in section(page, "Deployments that are out: 1")
+    assert "5 hours" in section(page, "Deployments that are out: 1")
     assert "1 deployment abandoned (flat &lt;battery&gt;)" in page
     outside = section(page, "Deployments that are out: 1")
     assert re.findall(r"[0-9a-f]{8}-\d+-[0-9a-f]{6}", outside) == [out.id]
@@ -232,12 +231,11 @@ def check_page(folder, expected):
         assert expected.replace("{8}", "8") in page_of(campaign, folder)
 
 
-@sampled("expected", UNUSUAL, keep=[2])
-def test_pages_of_unusual_campaigns(tmp_path, expected):
-    check_page(tmp_path, expected)
+def test_a_name_that_matplotlib_would_take_for_mathematics_is_painted(tmp_path):
+    check_page(tmp_path, "${8}_{$")
 
 
-@each("expected", UNUSUAL)
+@pytest.mark.parametrize("expected", UNUSUAL)
 def test_words_of_unusual_campaigns(tmp_path, unpainted, expected):
     check_page(tmp_path, expected)
 
@@ -390,7 +388,7 @@ def marks_of(bands, kind):
     return found
 
 
-@each(("shape", "fewest"), [((25, 4), 1), ((100, 4), 2), ((716, 25), 4)])
+@pytest.mark.parametrize(("shape", "fewest"), [((25, 4), 1), ((100, 4), 2), ((716, 25), 4)])
 def test_every_row_is_on_the_map_with_its_mark(shape, fewest):
     found = random_map(shape)
     figure = draw_mismatch(found, Separation(0.05, 0.6))

@@ -11,7 +11,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import Event
-from safe2real.campaign.verify import Contents, check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import roll_out
@@ -21,7 +21,6 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module
 from safe2real.report.export import export_csv, export_json, export_minari
-from tests.cases import each
 
 H, S, A = 4, 3, 2
 ROWS = np.array([[[0.8, 0.2, 0.0], [0.1, 0.8, 0.1]], [[0.2, 0.7, 0.1], [0.0, 0.3, 0.7]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
@@ -139,7 +138,7 @@ def test_deployments_carry_certificate_and_outcome(record, tmp_path):
         assert int(row["samples"]) == steps[row["outcome"]]
 
 
-@each("per_step", [False, True])
+@pytest.mark.parametrize("per_step", [False, True])
 def test_the_mismatch_table_is_the_map(per_step, tmp_path):
     record = Record(tmp_path, per_step=per_step)
     found = record.campaign.mismatch_map()
@@ -221,7 +220,7 @@ def test_json_holds_all_that_a_check_needs(record, tmp_path):
     def verified(found):
         contents = {digest: content.encode() for digest, content in document["policies"].items()}
         given = s2r.Learner(*problem_and_method(text), warm_start=False)
-        return check_record(Contents(document["campaign"], digest_of(text.encode()), found, contents.get), given)
+        return check_record(Checker(document["campaign"], digest_of(text.encode()), given, contents.get), found)
 
     ledger = verified(events)
     assert ledger.holds, ledger.problems

@@ -9,12 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from safe2real.campaign import Campaign
+from safe2real.campaign.documents import status_document
 from safe2real.errors import InvalidInput
-from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_in, posted
-from safe2real.service.campaign_pool import Service, status_with
+from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_in, post
+from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import falling, run_rounds, three_states
-from tests.service.looking_at import Command
+from tests.service.browser import Command
 
 NO_HTTP = 0  # instead of a status
 LATER = "2126-01-01T00:00:00.000+00:00"
@@ -27,7 +28,7 @@ def campaign(tmp_path):
 
 
 def found(campaign, silent_after=None):
-    return alerts_in("arm", status_with(campaign, forecast=False), silent_after, LATER)
+    return alerts_in("arm", status_document(campaign, forecast=False), silent_after, LATER)
 
 
 class Hook:
@@ -73,7 +74,7 @@ def hook():
 
 async def looked(watchman):
     """A look, and all that it began."""
-    await watchman.look()
+    await watchman.check()
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)
 
@@ -89,7 +90,7 @@ def test_a_worker_is_silent_only_after_the_stated_time(campaign):
     (alert,) = found(campaign, 60.0)
     assert (alert.cause, alert.subject) == (Cause.SILENT, held.id)
     assert "robot has had" in alert.text
-    assert alerts_in("arm", status_with(campaign, forecast=False), 60.0, held.at) == []
+    assert alerts_in("arm", status_document(campaign, forecast=False), 60.0, held.at) == []
 
 
 def test_a_refutation_is_told_with_its_reason(campaign):
@@ -110,7 +111,7 @@ def test_a_refuted_margin_comes_first(tmp_path):
 
 
 def test_the_stop_is_told(campaign):
-    document = {**status_with(campaign, forecast=False), "stopped": True}
+    document = {**status_document(campaign, forecast=False), "stopped": True}
     assert [one.cause for one in alerts_in("arm", document, None, LATER)] == [Cause.STOPPED]
 
 
@@ -126,7 +127,7 @@ async def watched(tmp_path, campaign, hook):
     for _ in range(5):
         await looked(watchman)
     assert [one["subject"] for one in hook.taken] == [held.id] * 4  # refused, sent elsewhere, not understood, taken
-    assert status_with(campaign, forecast=False)["held"]  # nothing was abandoned
+    assert status_document(campaign, forecast=False)["held"]  # nothing was abandoned
     campaign.abandon(held.id, "power")
     await looked(watchman)
     again = campaign.ask(worker="robot")
@@ -163,7 +164,7 @@ async def refuted_behind(tmp_path, campaign, hook):
 
 def test_a_mistake_about_one_campaign_keeps_no_alert_about_another(tmp_path, campaign, hook, monkeypatch, caplog):
     asyncio.run(watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch))
-    assert "aaa could not be looked at" in caplog.text
+    assert "aaa could not be checked" in caplog.text
 
 
 async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
@@ -174,9 +175,9 @@ async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
     def mistaken(one, **how):
         if one.name != campaign.name:
             raise ZeroDivisionError
-        return status_with(one, **how)
+        return status_document(one, **how)
 
-    monkeypatch.setattr("safe2real.service.alerts.status_with", mistaken)
+    monkeypatch.setattr("safe2real.service.alerts.status_document", mistaken)
     await looked(Watchman(service, AlertTerms(hook.url, 1e-9)))
     assert [one["subject"] for one in hook.taken] == [held.id]
     service.close()
@@ -184,7 +185,7 @@ async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
 
 def test_a_dead_webhook_is_a_warning_without_its_address(caplog):
     began = time.monotonic()
-    assert not posted("http://127.0.0.1:9/hook?key=secret", Alert("arm", Cause.STOPPED, "", "done"))
+    assert not post("http://127.0.0.1:9/hook?key=secret", Alert("arm", Cause.STOPPED, "", "done"))
     assert time.monotonic() - began < 5.0
     assert "was not taken" in caplog.text
     assert "secret" not in caplog.text

@@ -1,11 +1,7 @@
 """Whoever sends or reads a byte now and then does not hold a connection for ever."""
 
 import http.client
-import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -16,8 +12,8 @@ import pytest
 from safe2real.service.campaign_pool import Limits, Service
 from safe2real.service.server import Connection
 from safe2real.service.storage import places_at
-from tests.campaign.systems import ROOT
-from tests.service.serving import listening
+from tests.service.browser import Command
+from tests.service.servers import listening
 
 HEAD = b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\nX-Slow: "
 BODY = b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n"
@@ -126,21 +122,17 @@ def test_an_idle_connection_stays(service):
 @pytest.mark.slow
 def test_as_users_start_it(tmp_path):
     """The times that users get, in a process of its own."""
-    command = [sys.executable, "-m", "safe2real.cli", "serve", str(tmp_path), "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        times = {}
-        cases = {"nothing": (b"", b""), "head": (HEAD, b"a"), "refused body": (BODY + b"\r\n", b"a")}
-        threads = [
-            threading.Thread(target=lambda name=name, how=how: times.update({name: lasted(url, *how)[0]}))
-            for name, how in cases.items()
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        process.terminate()
+    server = Command(tmp_path)
+    times = {}
+    cases = {"nothing": (b"", b""), "head": (HEAD, b"a"), "refused body": (BODY + b"\r\n", b"a")}
+    threads = [
+        threading.Thread(target=lambda name=name, how=how: times.update({name: lasted(server.url, *how)[0]}))
+        for name, how in cases.items()
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    server.end()
     print({name: round(seconds, 1) for name, seconds in times.items()})
     assert all(19.0 < seconds < 30.0 for seconds in times.values()), times

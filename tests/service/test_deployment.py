@@ -22,7 +22,7 @@ from safe2real.service.server import _CONNECTIONS, run
 from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import ROOT, run_rounds, three_states
-from tests.service.serving import API, listening, serving
+from tests.service.servers import API, listening, serving
 
 PAGE = (ROOT / "docs" / "service.md").read_text("utf-8")
 

@@ -10,7 +10,7 @@ from safe2real.client import RemoteCampaign
 from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, three_states
-from tests.service.serving import listening
+from tests.service.servers import listening
 
 
 @pytest.fixture(scope="module")

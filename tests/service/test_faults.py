@@ -18,7 +18,7 @@ from safe2real.service.campaign_pool import Limits
 from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import three_states
-from tests.service.serving import API, Processes, serving
+from tests.service.servers import API, Processes, put_back, serving
 
 
 class Fleet:
@@ -182,9 +182,7 @@ def restored(client, folder):
     back_up(place, folder / "copy")
     assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
     assert client.by("auditor", "GET", f"{API}/arm/course").json()["total"] == 2
-    for ending in ("-wal", "-shm"):
-        place.with_name(place.name + ending).unlink(missing_ok=True)
-    (folder / "copy").replace(place)
+    put_back(place, folder / "copy")
     return place
 
 
@@ -244,9 +242,7 @@ def test_plans_keep_no_third_object_and_notice_a_record_that_went_back(tmp_path)
         assert planned().status_code == 200
         hosted = client.service.open_now()[0]
         assert (hosted.writer._campaign is None, hosted.planner._campaign is None) == (False, True)
-        for ending in ("-wal", "-shm"):
-            place.with_name(place.name + ending).unlink(missing_ok=True)
-        (tmp_path / "copy").replace(place)
+        put_back(place, tmp_path / "copy")
         assert (planned().status_code, planned().json()["kind"]) == (503, "storage")
 
 

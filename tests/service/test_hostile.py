@@ -12,8 +12,8 @@ from safe2real.campaign import Campaign
 from safe2real.service.campaign_pool import Service
 from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.storage import places_at
-from tests.service.hostile import HTML, requests
-from tests.service.serving import listening, reached, serving
+from tests.service.hostile_requests import HTML, requests
+from tests.service.servers import listening, reached, serving
 
 SECRET = "hunter2-the-password"
 
@@ -113,9 +113,10 @@ def test_a_token_sent_as_a_text_is_not_recorded(tmp_path):
 
 
 RAW = (
-    b"", b"\x00" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"", b"\x00" * 100, b"GET\r\n\r\n", b"GET /api/v1/campaigns HTTP/9.9\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"GET /api/v1/health HTTP/1.1\r\n\r\n", b"GET " + b"/a" * 50_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+    b"GET /api/v1/campaigns HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
     b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n{}",
     b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n{}",
     b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

@@ -2,7 +2,7 @@
 
 from safe2real.campaign import Campaign
 from tests.campaign.systems import three_states
-from tests.service.serving import API, problem_document, serving
+from tests.service.servers import API, problem_document, serving
 
 
 def test_a_database_holds_many_campaigns_and_the_tokens(server):

@@ -14,7 +14,7 @@ from safe2real.client import RemoteCampaign
 from safe2real.service.campaign_pool import Limits, Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import run_rounds, three_states
-from tests.service.serving import listening, serving
+from tests.service.servers import listening, serving
 
 
 @pytest.fixture(scope="module")

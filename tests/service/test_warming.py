@@ -6,7 +6,7 @@ import sys
 
 from safe2real._compiled.cache import SourceCache
 from safe2real.service.server import warm
-from tests.service.serving import API, serving
+from tests.service.servers import API, serving
 
 
 def test_a_request_compiles_nothing_that_was_not_warm(tmp_path, monkeypatch):

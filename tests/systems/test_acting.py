@@ -7,7 +7,6 @@ from gymnasium import spaces
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput, OutsideModel
-from tests.cases import each
 from tests.systems.test_finite import TableEnv, corridor, slipped
 
 
@@ -64,7 +63,7 @@ CASES = (
 )
 
 
-@each(("name", "horizon", "stated"), CASES)
+@pytest.mark.parametrize(("name", "horizon", "stated"), CASES)
 def test_words_and_numbers_give_the_same_episodes(name, horizon, stated):
     env = gymnasium.make(name, max_episode_steps=horizon + 1)
     system = s2r.from_gymnasium(env, horizon, s2r.SystemDescription(**stated))

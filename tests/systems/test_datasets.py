@@ -16,7 +16,6 @@ from safe2real.errors import InvalidInput, MissingExtra
 from safe2real.model import CMDP, Kernel, Trajectory
 from safe2real.systems.datasets import LoggedEpisode, read_episodes
 from safe2real.systems.discretise import Discretised
-from tests.cases import each
 
 # Two episodes: 0 -> 1 -> 2 (terminated), 0 -> 0 -> 1 -> 1 (cut off).
 STATES = ([0, 1, 2], [0, 0, 1, 1])
@@ -89,11 +88,9 @@ def test_discrete_spaces_of_minari_are_counted_from_zero(minari_root, first):
     log = read_episodes(dataset)
     check(log, costs=False)
     assert (log.num_states, log.num_actions) == (4, 3)
-    by_function = read_episodes(
-        dataset, discretiser=lambda seen: (int(seen) - first) // 2, action_of=lambda a: int(a) - first
-    )
+    by_function = read_episodes(dataset, discretiser=lambda seen: (int(seen) - first) // 2)
     assert by_function.episodes[1].actions.tolist() == ACTIONS[1]
-    assert (by_function.num_states, by_function.num_actions) == (2, 2)  # of the functions, not of the spaces
+    assert (by_function.num_states, by_function.num_actions) == (2, 3)  # states of the function, not of the space
 
 
 def test_an_observation_below_its_space():
@@ -134,16 +131,15 @@ def test_logged_episodes_of_plain_lists():
     check(log)
     assert log.episodes[0].length == 2
     assert not LoggedEpisode([0, 1], [0]).terminated
-    with pytest.raises(InvalidInput, match=r"episode 0 has 1 rewards for 2 steps"):
+    with pytest.raises(InvalidInput, match=r"episode 0, rewards has 1 entries for 2 steps"):
         read_episodes([LoggedEpisode(STATES[0], ACTIONS[0], [0.5])])
 
 
 def test_what_is_in_numbers_already_takes_no_discretiser():
     log = read_episodes(logged())
     for source, what in ((log, "the log"), (list(log.episodes), "episode 0")):
-        for more in ({"discretiser": int}, {"action_of": int}):
-            with pytest.raises(InvalidInput, match=f"{what} is in the environment's numbers already; leave discretiser"):
-                read_episodes(source, **more)
+        with pytest.raises(InvalidInput, match=f"{what} is in the environment's numbers already; leave discretiser"):
+            read_episodes(source, discretiser=int)
 
 
 def test_given_sizes():
@@ -176,18 +172,12 @@ def test_box_observations_of_minari_with_a_function(minari_root):
     assert (log.num_states, log.num_actions) == (6, 3)
 
 
-def test_actions_by_a_function():
-    forces = ([0.5, -0.5], [-0.5, 0.5, -0.5])
-    triples = zip(STATES, forces, (True, False), strict=True)
-    check(read_episodes(list(triples), action_of=lambda action: int(action > 0)), rewards=False, costs=False)
-
-
 def test_non_discrete_observations_without_a_discretiser():
     with pytest.raises(InvalidInput, match=r"episode 0, states have shape \(3, 3\).*Discretised\(env, bins=.*discretiser="):
         read_episodes([(np.zeros((3, 3)), [0, 1])])
     with pytest.raises(InvalidInput, match=r"episode 0, states have shape \(3,\) and type float64: .*discretiser"):
         read_episodes([(np.full(3, 0.5), [0, 1])])
-    with pytest.raises(InvalidInput, match=r"episode 0, actions have shape \(2,\).*action_bins.*action_of="):
+    with pytest.raises(InvalidInput, match=r"episode 0, actions have shape \(2,\).*action_bins"):
         read_episodes([([0, 1, 2], np.full(2, 0.5))])
     with pytest.raises(InvalidInput, match=r"episode 0, observations have shape \(3,\) and type object.*discretiser="):
         read_episodes(Fake(observations={"cell": np.array(STATES[0])}))
@@ -196,7 +186,7 @@ def test_non_discrete_observations_without_a_discretiser():
 # -------------------------------------------------------------------------------------------------------- bad input
 
 
-@each(
+@pytest.mark.parametrize(
     ("source", "message"),
     [
         ([LoggedEpisode([0, 1], [0], [math.nan])], r"episode 0, rewards\[0\] is nan"),
@@ -230,14 +220,19 @@ def test_a_minari_dataset_that_is_not_here(minari_root):
             read_episodes(name)
 
 
-def test_functions_that_cannot_be_called():
-    with pytest.raises(InvalidInput, match=r"discretiser is called with \(observation\), which does not fit it"):
-        read_episodes(logged(), discretiser=lambda: 0)
-    with pytest.raises(InvalidInput, match=r"action_of is 3; give a function \(action\)"):
-        read_episodes(logged(), action_of=3)
+@pytest.mark.parametrize(
+    ("discretiser", "message"),
+    [
+        (lambda: 0, r"discretiser is called with \(observation\), which does not fit it"),
+        (3, r"discretiser is 3; give a function \(observation\)"),
+    ],
+)
+def test_a_discretiser_that_cannot_be_called(discretiser, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_episodes(logged(), discretiser=discretiser)
 
 
-@each("package", ["minari", "h5py"])
+@pytest.mark.parametrize("package", ["minari", "h5py"])
 def test_a_missing_package_is_named_with_its_cure(monkeypatch, package):
     true_import = builtins.__import__
 
@@ -251,17 +246,15 @@ def test_a_missing_package_is_named_with_its_cure(monkeypatch, package):
         read_episodes("test/log-v0")
 
 
-def test_too_short_are_those_that_were_cut_off():
+def test_an_episode_ends_at_its_last_step_if_it_terminated():
     log = read_episodes(logged())
-    assert log.too_short(3) == ()
-    assert log.too_short(4) == (1,)
     assert log.episodes[0].ends_at(1)
     assert not log.episodes[0].ends_at(0)
     assert not log.episodes[1].ends_at(2)
 
 
 def test_costs_of_the_wrong_length():
-    with pytest.raises(InvalidInput, match="episode 0 has 4 costs for 2 steps"):
+    with pytest.raises(InvalidInput, match="episode 0, costs has 4 entries for 2 steps"):
         read_episodes(Fake(costs=[9.0, 9.0, 0.0, 1.0]))
 
 

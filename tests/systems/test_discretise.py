@@ -9,7 +9,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from safe2real.errors import InvalidInput
 from safe2real.systems.discretise import Discretised
-from tests.cases import each
 
 
 class Drift(gymnasium.Env):
@@ -225,7 +224,7 @@ def test_an_episode_after_sampling(recwarn):
 # -------------------------------------------------------------------------------------------------------- bad input
 
 
-@each(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"bins": 4}, r"bins is 4; give a list with, for each of the 2 dimensions"),
@@ -255,7 +254,7 @@ def test_infinite_and_huge_bounds_name_the_dimension_and_the_cure():
         Discretised(Drift(high=(np.finfo(np.float32).max, 1.0)), bins=(3, 3))
 
 
-@each(
+@pytest.mark.parametrize(
     ("space", "message"),
     [
         (Dict({"a": Box(0, 1, (1,))}), r"the observation space is a Dict: .*Enumerated.*give `features`"),
@@ -279,7 +278,7 @@ def test_features_make_any_space_a_vector():
         cells.state_of({"a": np.array([0.6, 0.1])})
 
 
-@each(
+@pytest.mark.parametrize(
     ("space", "action_bins", "message"),
     [
         (Box(-1, 1, (2,)), None, r"give action_bins, for each of its 2 dimensions"),
@@ -296,7 +295,7 @@ def test_bad_actions(space, action_bins, message):
         Discretised(Drift(actions=space), bins=(2, 2), action_bins=action_bins)
 
 
-@each(
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda env: env.state_of((math.nan, 0.0)), r"dimension 0 of an observation is not a number \(NaN\)"),
@@ -340,7 +339,7 @@ def test_functions_that_cannot_be_called():
         Discretised(Drift(), bins=(2, 2), restore=3)
 
 
-@each("reward", [None, math.inf])
+@pytest.mark.parametrize("reward", [None, math.inf])
 def test_a_reward_that_is_no_number(reward):
     env = Drift()
     env.step = lambda action: (env.state, reward, False, False, {})

@@ -2,11 +2,12 @@
 
 import doctest
 
+import pytest
+
 from safe2real.systems import datasets, estimate, finite
-from tests.cases import each
 
 
-@each("module", [datasets, estimate, finite])
+@pytest.mark.parametrize("module", [datasets, estimate, finite])
 def test_examples(module):
     found = doctest.testmod(module)
     assert found.attempted > 0

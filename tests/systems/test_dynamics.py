@@ -8,7 +8,6 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.problem.ties import laws_of
 from safe2real.systems.finite import from_gymnasium
-from tests.cases import each
 from tests.refusals import assert_helpful
 
 RAIN = (0, 1, 2)
@@ -69,13 +68,13 @@ def test_classes_states_and_laws_go_by_the_users_own_names():
     )
     np.testing.assert_array_equal(made.ties.classes, [[0, 0], [0, 0], [1, 1], [1, 1]])
     assert made.ties.class_names == ("ice", "sand")
-    assert made.state_of((1, 0)) == 2
-    assert made.action_of("wait") == 1
+    assert made.translation.begin((1, 0)) == made.states.index((1, 0)) == 2
+    assert made.translation.action_of(1) == "wait"
     np.testing.assert_allclose(made.model.kernel.to_dense()[0, 0], [0.75, 0.25, 0.0, 0.0])
     np.testing.assert_allclose(made.model.kernel.to_dense()[2, 0], [0.0, 0.0, 0.0, 1.0])
 
 
-@each(
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"noise_law": [0.5, 0.3, 0.1]}, "noise.law sums to 0.9"),
@@ -174,7 +173,7 @@ def test_noise_that_an_environment_reports_is_counted_where_the_successor_does_n
     s2r.explore(learner, made.as_env(Pond()), max_rounds=10)
     evidence = learner.evidence
     (unit,) = np.flatnonzero(evidence.pooling.classes >= 0)
-    assert evidence.units.counts.tally.visits[unit] == 40  # every step
+    assert evidence.unit_model.counts.tally.visits[unit] == 40  # every step
     assert learner.samples == 40
 
 
@@ -191,7 +190,7 @@ def test_an_environment_that_stops_reporting_is_refused():
     assert (learner.samples, learner.round) == (0, 1)
 
 
-@each(
+@pytest.mark.parametrize(
     "changes",
     [
         ({"states": 5}, "states is 5; list them"),

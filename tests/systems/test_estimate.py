@@ -22,7 +22,6 @@ from safe2real.systems.estimate import Counting, estimate_by_running, estimate_b
 from safe2real.systems.finite import SystemDescription
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
-from tests.cases import each, sampled
 from tests.compiled.calling import radius_at
 
 DESCRIBED, COUNTED = ({one.name for one in fields(kind)} for kind in (SystemDescription, Counting))
@@ -303,7 +302,7 @@ def distances(found):
     return np.array(result)
 
 
-@sampled(("estimates", "most"), [(40, 27), (200, 90)], keep=[0])
+@pytest.mark.parametrize(("estimates", "most"), [(40, 27), pytest.param(200, 90, marks=pytest.mark.slow)])
 def test_the_accuracy_covers_the_true_rows(estimates, most):
     """Each estimate may fail with probability 0.3, so that more failures than `most` are a rare accident (below 1e-4)."""
     failed, ratios = 0, []
@@ -416,7 +415,7 @@ def test_an_environment_that_is_cut_off_before_the_horizon():
     assert estimate_by_running(env, 3, episodes=2).samples == 6
 
 
-@each(
+@pytest.mark.parametrize(
     ("source", "more", "message"),
     [
         (
@@ -475,8 +474,8 @@ class UntouchedEnv(ChainEnv):
         raise AssertionError("run before the arguments were checked")
 
 
-@each("source", [Untouched(), UntouchedEnv()])
-@each(
+@pytest.mark.parametrize("source", [Untouched(), UntouchedEnv()])
+@pytest.mark.parametrize(
     ("more", "message"),
     [
         (
@@ -534,7 +533,7 @@ def test_a_simulator_that_does_not_tell_its_sizes():
         estimate_by_sampling(broken, 4, SystemDescription(start=0))
 
 
-@each(
+@pytest.mark.parametrize(
     ("result", "message"),
     [
         ((0, np.nan, False), r"the reward is nan; it must be a finite number"),
@@ -557,7 +556,7 @@ def test_what_sample_must_not_return(result, message):
 def test_sample_and_policy_with_other_arguments():
     broken = Chain()
     broken.sample = lambda state, action: (0, 0.0, False)
-    with pytest.raises(InvalidInput, match=r"source.sample is called with \(state, action, rng\), which does not fit it"):
+    with pytest.raises(InvalidInput, match=r"simulator.sample is called with \(state, action, rng\), which does not fit it"):
         estimate_by_sampling(broken, 4, SystemDescription(start=0))
     with pytest.raises(InvalidInput, match=r"policy is called with \(step, state, rng\), which does not fit it"):
         estimate_by_running(ChainEnv(), 4, policy=lambda state: 0)
@@ -584,7 +583,7 @@ class OddEnv(ChainEnv):
         return self.odd.get("first", observed), info
 
 
-@each(
+@pytest.mark.parametrize(
     ("odd", "message"),
     [
         ({"reward": np.nan}, r"episode 0, step 1: the reward is nan; it must be a finite number"),

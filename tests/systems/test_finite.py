@@ -8,35 +8,27 @@ import pytest
 from gymnasium import spaces
 
 import safe2real as s2r
+from safe2real import examples
 from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
 from safe2real.systems import from_gymnasium
 from safe2real.systems.finite import SystemDescription
 from safe2real.systems.outcomes import ENDED, read_table
-from tests.cases import each, sampled
 
 
-class TableEnv(gymnasium.Env):
+class TableEnv(examples.TableEnv):
     """Any table as an environment."""
 
-    def __init__(self, table, start=0, *, says_start=True):
-        self.P = table
-        self.observation_space = spaces.Discrete(len(table))
-        self.action_space = spaces.Discrete(len(table[0]))
-        self.first = start
-        if says_start:
-            self.initial_state_distrib = np.eye(len(table))[start]
+    def __init__(self, table, start=0):
+        super().__init__(table, start)
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.s = self.first
-        return self.s, {}
 
-    def step(self, action):
-        listed = self.P[self.s][action]
-        chosen = self.np_random.choice(len(listed), p=[entry[0] for entry in listed])
-        _, self.s, reward, terminated = listed[chosen]
-        return self.s, reward, terminated, False, {}
+class SilentStart(TableEnv):
+    """It does not say where it starts."""
+
+    def __init__(self, table):
+        super().__init__(table)
+        del self.initial_state_distrib
 
 
 def corridor(slip=0.25):
@@ -93,8 +85,8 @@ def test_numbers_rows_costs_and_what_is_known_by_hand():
     assert system.state_of(0, cost=1.0) == 3
 
 
-@sampled("ended", [0.0, 0.3, 1.0], keep=[1])
-@each(
+@pytest.mark.parametrize("ended", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.0, 1.0))])
+@pytest.mark.parametrize(
     ("name", "arguments", "cost"),
     [
         ("FrozenLake-v1", {"map_name": "8x8", "success_rate": 0.6}, lambda s, a, t, r, done: done and r == 0),
@@ -307,7 +299,9 @@ def test_another_environment_must_start_alike():
     assert system.kernel_of(elsewhere.P).to_dense().tolist() == system.model.kernel.to_dense().tolist()
 
 
-@each(("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")])
+@pytest.mark.parametrize(
+    ("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")]
+)
 def test_observations_that_are_no_states_are_refused(shown, message):
     class Strange(TableEnv):
         def step(self, action):
@@ -328,71 +322,47 @@ def frozen_lake():
     return gymnasium.make("FrozenLake-v1")
 
 
-@each(
-    ("call", "message"),
+@pytest.mark.parametrize(
+    ("env", "horizon", "message"),
     [
-        (lambda: from_gymnasium(gymnasium.make("CartPole-v1"), 9), r"observation space of CartPoleEnv is Box.*Discretised"),
-        (lambda: from_gymnasium(gymnasium.make("Blackjack-v1"), 9), r"observation space of BlackjackEnv is Tuple"),
-        (lambda: from_gymnasium("FrozenLake-v1", 9), r"env is a str; give a Gymnasium environment"),
-        (lambda: from_gymnasium(frozen_lake(), 0), r"horizon is 0; it must be a whole number of at least 1"),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(3), limit=1, ended=0)),
-            r"cost has shape \(3,\); give one",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(16))),
-            r"a cost is given without its limit",
-        ),
-        (lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(limit=1.0)), r"limit is given without a cost"),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(16), limit=1)),
-            r"can end before the horizon; give ended=",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.ones(16) * 2, limit=1, ended=0)),
-            r"cost\[0, 0\] is 2; costs lie",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=lambda *_: 3, limit=1, ended=0)),
-            r"cost\(0, 0, 0, 0, False\) is 3",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=lambda s: 0, limit=1, ended=0)),
-            r"cost is called with \(state, action, next_state",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=lambda *_: None, limit=1, ended=0)),
-            r"cost\(0, 0, 0, 0, False\)",
-        ),
-        (
-            lambda: from_gymnasium(
-                frozen_lake(), 9, SystemDescription(cost=lambda s, a, t, r, d: s / 100 + a / 9, limit=1, ended=0)
-            ),
-            r"transitions have \d+ different costs; at most 16.*round them",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(ended=[0.0])),
-            r"ended has shape \(1,\); give one number, or one for each",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(ended=2.0)),
-            r"ended is 2.0; what a step after the end costs lies in",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(start=16)),
-            r"start is 16; give one of the environment's 16 states",
-        ),
-        (
-            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(start=[0.5, 0.5])),
-            r"start is \[0.5, 0.5\]; give one of",
-        ),
-        (lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(start=np.full(16, 0.1))), r"start sums to 1.6"),
-        (lambda: from_gymnasium(TableEnv(corridor(), says_start=False), 9), r"does not say where its episodes start"),
+        (gymnasium.make("CartPole-v1"), 9, r"observation space of CartPoleEnv is Box.*Discretised"),
+        (gymnasium.make("Blackjack-v1"), 9, r"observation space of BlackjackEnv is Tuple"),
+        ("FrozenLake-v1", 9, r"env is a str; give a Gymnasium environment"),
+        (frozen_lake(), 0, r"horizon is 0; it must be a whole number of at least 1"),
+        (SilentStart(corridor()), 9, r"does not say where its episodes start"),
     ],
 )
-def test_bad_input_is_refused_with_its_cure(call, message):
+def test_an_environment_that_cannot_be_numbered_is_refused_with_its_cure(env, horizon, message):
     with pytest.raises(InvalidInput, match=message):
-        call()
+        from_gymnasium(env, horizon)
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"cost": np.zeros(3), "limit": 1, "ended": 0}, r"cost has shape \(3,\); give one"),
+        ({"cost": np.zeros(16)}, r"a cost is given without its limit"),
+        ({"limit": 1.0}, r"limit is given without a cost"),
+        ({"cost": np.zeros(16), "limit": 1}, r"can end before the horizon; give ended="),
+        ({"cost": np.ones(16) * 2, "limit": 1, "ended": 0}, r"cost\[0, 0\] is 2; costs lie"),
+        ({"cost": lambda *_: 3, "limit": 1, "ended": 0}, r"cost\(0, 0, 0, 0, False\) is 3"),
+        ({"cost": lambda s: 0, "limit": 1, "ended": 0}, r"cost is called with \(state, action, next_state"),
+        ({"cost": lambda *_: None, "limit": 1, "ended": 0}, r"cost\(0, 0, 0, 0, False\)"),
+        (
+            {"cost": lambda s, a, t, r, d: s / 100 + a / 9, "limit": 1, "ended": 0},
+            r"transitions have \d+ different costs; at most 16.*round them",
+        ),
+        ({"ended": [0.0]}, r"ended has shape \(1,\); give one number, or one for each"),
+        ({"ended": 2.0}, r"ended is 2.0; what a step after the end costs lies in"),
+        ({"start": 16}, r"start is 16; give one of the environment's 16 states"),
+        ({"start": [0.5, 0.5]}, r"start is \[0.5, 0.5\]; give one of"),
+        ({"start": np.full(16, 0.1)}, r"start sums to 1.6"),
+        ({"cost": "logged", "limit": 1.0, "ended": 0}, "cost is 'logged', which is for estimates from data"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused_with_its_cure(stated, message):
+    with pytest.raises(InvalidInput, match=message):
+        from_gymnasium(frozen_lake(), 9, SystemDescription(**stated))
 
 
 def test_tables_are_dictionaries_or_lists_of_the_size_of_their_spaces():
@@ -411,8 +381,6 @@ def test_tables_are_dictionaries_or_lists_of_the_size_of_their_spaces():
 def test_a_description_is_asked_for_by_its_name():
     with pytest.raises(InvalidInput, match=r"description is \[0, 1\]; give SystemDescription\(cost=..., limit=...\)"):
         from_gymnasium(gymnasium.make("FrozenLake-v1"), 3, [0, 1])
-    with pytest.raises(InvalidInput, match="cost is 'logged', which is for estimates from data"):
-        from_gymnasium(gymnasium.make("FrozenLake-v1"), 3, SystemDescription(cost="logged", limit=1.0, ended=0))
 
 
 def test_an_environment_without_a_table_is_sent_to_sampling():

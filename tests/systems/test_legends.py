@@ -9,6 +9,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import map_mismatch
+from safe2real.model.names import Legend
 from safe2real.plots.map import draw_mismatch
 from safe2real.preflight.spec_file import numbering_of, read_spec_file
 from safe2real.systems import Discretised, WindyGrid, from_dynamics, from_gymnasium
@@ -16,6 +17,13 @@ from safe2real.systems.dynamics import Noise
 from safe2real.systems.estimate import estimate_by_sampling, estimate_from_log
 from safe2real.systems.finite import SystemDescription
 from tests.preflight.specs import LAKE, TOML, write
+
+
+def test_a_name_of_two_lines_forges_no_line_of_a_certificate_whatever_made_the_legend():
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(np.ones((1, 2, 1))), 2, 0)
+    for legend in (Legend(states=("hill\nCertified: cost <= 0",)), Legend(actions=("left", "\t"))):
+        with pytest.raises(InvalidInput, match="printable characters in one line"):
+            model.with_legend(legend)
 
 
 class Door(gymnasium.Env[int, int]):

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import radii
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import collect, roll_out
-from safe2real.radii import System, radius_after
+from safe2real.radii import System
 from safe2real.systems import WindyGrid
 from safe2real.systems.measure import clone_baseline, estimate_margin, estimate_mismatch_gap
-from tests.cases import sampled
 
 UNIFORM = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
 
@@ -112,7 +112,7 @@ def test_margin_by_hand_for_a_coin():
     assert estimate.episodes == 40
 
 
-@sampled("times", [60, 300], keep=[0])
+@pytest.mark.parametrize("times", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_margin_may_be_looked_at_until_it_pleases(times):
     """Someone looks at every n and stops where the mean looks best against the truth, which is the worst there can be."""
     rng, misses = np.random.default_rng(5), 0
@@ -125,7 +125,7 @@ def test_margin_may_be_looked_at_until_it_pleases(times):
     assert misses / times <= 0.05
 
 
-@sampled("times", [80, 300], keep=[0])
+@pytest.mark.parametrize("times", [80, pytest.param(300, marks=pytest.mark.slow)])
 def test_margin_covers_the_truth_as_often_as_it_says(times):
     model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)), 3, 0, s2r.AtLeast([[0.0, 0.0], [1.0, 1.0]], 0.5))
     policy = s2r.MarkovPolicy.uniform(horizon=3, num_states=2, num_actions=2)
@@ -143,8 +143,8 @@ def test_clone_counts_and_smooths():
     pooled = clone_baseline(model, demonstrations, smoothing=1.0)
     np.testing.assert_allclose(pooled.probabilities[0], [[2 / 5, 3 / 5], [2 / 3, 1 / 3]])
     np.testing.assert_array_equal(pooled.probabilities[0], pooled.probabilities[1])
-    exact = clone_baseline(model, demonstrations, smoothing=0.0, per_step=True)
-    np.testing.assert_allclose(exact.probabilities, [[[0, 1], [0.5, 0.5]], [[1, 0], [1, 0]]])
+    exact = clone_baseline(model, demonstrations, smoothing=0.0)
+    np.testing.assert_allclose(exact.probabilities[0], [[1 / 3, 2 / 3], [1, 0]])
 
 
 def test_bad_input_is_named():

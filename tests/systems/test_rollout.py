@@ -12,7 +12,6 @@ from safe2real.errors import InvalidInput
 from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import Standing
 from safe2real.systems.rollout import Agreement, Observed
-from tests.cases import each
 from tests.systems.test_acting import fell
 
 ENV = gymnasium.make("CliffWalking-v1", max_episode_steps=16)
@@ -83,16 +82,16 @@ def test_what_was_promised_is_held_against_what_was_seen():
     assert "The promises are heuristic, not a guarantee." in open_yet.describe()
 
 
-@each(
+@pytest.mark.parametrize(
     ("relation", "promised", "expected"),
-    (
+    [
         (">=", 1.0, Agreement.CONFIRMED),
         (">=", 1.5, Agreement.CONSISTENT),
         (">=", 2.1, Agreement.CONTRADICTED),
         ("<=", 2.0, Agreement.CONFIRMED),
         ("<=", 1.5, Agreement.CONSISTENT),
         ("<=", 0.9, Agreement.CONTRADICTED),
-    ),
+    ],
 )
 def test_agreement(relation, promised, expected):
     assert Observed("x", 1.4, 1.0, 2.0, relation, promised).agreement is expected

@@ -11,7 +11,6 @@ import safe2real as s2r
 from experiments.paper.windy_instances import equispaced_wind, with_mismatch
 from safe2real.errors import InvalidInput
 from safe2real.systems import WINDY_GRID_ID, WindyGrid, WindyGridEnv
-from tests.cases import each, sampled
 
 UP, RIGHT, DOWN, LEFT = range(4)
 PAPER = WindyGrid.paper()
@@ -26,7 +25,7 @@ def row_of(grid: WindyGrid, kernel: s2r.Kernel, cell, action) -> dict:
 # --- the kernels ------------------------------------------------------------------------------------------------------
 
 
-@each(
+@pytest.mark.parametrize(
     "grid",
     [PAPER, with_mismatch(25, 0.35, 3), WindyGrid(size=2, wall=[(0, 0)], windy=[(1, 1)]), WindyGrid(intended=1.0)],
 )
@@ -37,7 +36,7 @@ def test_rows_are_distributions(grid):
         assert (dense >= 0.0).all()
 
 
-@each(
+@pytest.mark.parametrize(
     ("cell", "action", "expected"),
     [
         # Corner, two neighbours: each slip 0.15 / 2 = 0.075.
@@ -55,7 +54,7 @@ def test_simulator_rows_by_hand(cell, action, expected):
     assert row_of(PAPER, PAPER.simulator(), cell, action) == expected
 
 
-@each(
+@pytest.mark.parametrize(
     ("grid", "cell", "action", "expected"),
     [
         # 0.8 of the 0.85 go the other way: 0.17 + 0.0375 up and 0.68 + 0.0375 down.
@@ -93,7 +92,7 @@ def test_paper_layout():
     assert with_mismatch(3, 0.8, seed=3) == PAPER  # one that the priority order produces
 
 
-@each("dynamics", ["simulator", "real"])
+@pytest.mark.parametrize("dynamics", ["simulator", "real"])
 def test_uniform_policy_is_worth_what_the_fit_says(dynamics):
     """11.07 on both: under the uniform policy an action and its opposite are equally likely and the wind cancels."""
     model = PAPER.cmdp(getattr(PAPER, dynamics)(), threshold=10.71)
@@ -113,7 +112,7 @@ def test_wind_matters_to_a_policy_that_chooses():
     assert found < promised - 0.1
 
 
-@each(
+@pytest.mark.parametrize(
     ("wind", "sigma"),
     [
         (0.8, 0.68),
@@ -136,7 +135,7 @@ def test_gap_is_the_same_for_every_pair_even_at_the_edges():
     assert grid.mismatch_gap() == pytest.approx(0.17)
 
 
-@each("pairs", [4, 8, 12, 24, 40, 64, 84, 100])
+@pytest.mark.parametrize("pairs", [4, 8, 12, 24, 40, 64, 84, 100])
 def test_four_mismatch_pairs_per_windy_cell(pairs):
     grid = with_mismatch(pairs // 4, 0.8, seed=2)
     assert grid.mismatch().shape == (25, 4)
@@ -167,7 +166,7 @@ def test_grids_are_values():
         PAPER.size = 6
 
 
-@each(
+@pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda: WindyGrid(size=1), r"size is 1; .* at least 2"),
@@ -196,7 +195,7 @@ def test_mistakes_name_place_value_and_cure(build, message):
 # --- the Gymnasium environment ----------------------------------------------------------------------------------------
 
 
-@each("dynamics", ["real", "simulator"])
+@pytest.mark.parametrize("dynamics", ["real", "simulator"])
 def test_gymnasium_accepts_it(dynamics):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -215,7 +214,7 @@ def test_registered_once():
     assert isinstance(env.unwrapped, WindyGridEnv)
 
 
-@each("dynamics", ["real", "simulator"])
+@pytest.mark.parametrize("dynamics", ["real", "simulator"])
 def test_table_gives_the_kernel_back(dynamics):
     kernel = getattr(PAPER, dynamics)()
     table = gymnasium.make(WINDY_GRID_ID, dynamics=dynamics).unwrapped.P
@@ -226,7 +225,7 @@ def test_table_gives_the_kernel_back(dynamics):
     np.testing.assert_array_equal(dense, kernel.to_dense())
 
 
-@sampled("steps", [6_000, 60_000], keep=[0])
+@pytest.mark.parametrize("steps", [6_000, pytest.param(60_000, marks=pytest.mark.slow)])
 def test_step_frequencies_match_the_kernel(steps):
     env = WindyGridEnv(with_mismatch(25, 0.8, 0))
     dense = env.grid.real().to_dense()
@@ -257,7 +256,7 @@ def test_cost_is_that_of_the_pair_acted_from():
     assert state == env.grid.state((3, 2))
 
 
-@sampled("episodes", [400, 3_000], keep=[0])
+@pytest.mark.parametrize("episodes", [400, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_mean_cost_is_horizon_minus_constraint_value(episodes):
     env = WindyGridEnv()
     rng = np.random.default_rng(1)

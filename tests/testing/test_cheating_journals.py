@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import pytest
 
 from safe2real.testing import JournalContract
-from tests.cases import each
 from tests.testing.test_lines_journal import LinesJournal
 
 
@@ -109,7 +108,7 @@ class Blunt(LinesJournal):
             yield transaction
 
 
-@each(
+@pytest.mark.parametrize(
     ("cheat", "caught"),
     [
         (Forgetful, "test_events_come_back.*went back: this process has seen event 100 of the record"),

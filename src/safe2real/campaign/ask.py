@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign import events
-from safe2real.campaign.deployment import Deployment, Withdrawal, id_of, in_the_field
+from safe2real.campaign.deployment import Deployment, Withdrawal, id_of
 from safe2real.campaign.events import ASK, HALTED, REFUTED, WITHDRAW, AskBody, Draft, Event, bounds_of
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.leases import EXPIRED, overdue
@@ -38,7 +38,7 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
             f"n is {shown(n)}; one call hands out at most {count(ask_limit(), 'deployment')}: ask again when these are told "
             f"or abandoned, or set {DEPLOYMENTS} if that is meant"
         )
-    record.early().learner.propose()  # planned before others are kept waiting; usually nothing has changed below
+    record.catch_up_unlocked().learner.propose()  # planned before others are kept waiting; usually nothing has changed below
     while True:
         fresh: list[Event] = []
         asked: list[AskBody] = []
@@ -157,7 +157,7 @@ def deployment_of(record: Record, held: Held, policies: dict[str, MarkovPolicy])
         reason=Reason[body.reason],
         exploration_weight=body.exploration_weight,
         uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
-        certificate=in_the_field(learner.certify(bounds), record.replay.said_of_logs),
+        certificate=record.replay.in_the_field(learner.certify(bounds)),
         withdrawn=_withdrawals(record, held.worker),
     )
 

@@ -21,7 +21,7 @@ from safe2real.campaign.journal import FORMAT, Header, journal_at
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.journal.sqlite import connect_to_file_alone, log_of
 from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
-from safe2real.campaign.verify import Contents, check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
 from safe2real.methods.document import problem_and_method
@@ -120,7 +120,7 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
         raise InvalidInput("the specification of the document is not the one that the record's first event names")
     learner = Learner(*problem_and_method(text), warm_start=False, trust_margin=True)
     whole = chained(events)
-    ledger = check_record(Contents(name, digest_of(text.encode()), events[:whole], policies.get), learner)
+    ledger = check_record(Checker(name, digest_of(text.encode()), learner, policies.get), events[:whole])
     broken = min((one.sequence for one in ledger.problems), default=whole + 1)
     proved = events[: broken - 1]
     if not proved:

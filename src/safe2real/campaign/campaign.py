@@ -15,20 +15,25 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from safe2real.campaign import tell as telling
+from safe2real.campaign import events as kinds
 from safe2real.campaign.ask import hand_out
-from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
-from safe2real.campaign.events import Event, checked_name, checked_text
+from safe2real.campaign.deployment import Deployment, Receipt, id_of, read_id
+from safe2real.campaign.events import (
+    AskBody,
+    Draft,
+    Event,
+    checked_name,
+    checked_text,
+)  # fmt: skip
 from safe2real.campaign.import_log import Overlap, import_logs
-from safe2real.campaign.journal import Journal, journal_at
-from safe2real.campaign.record import Record, begin, stated
+from safe2real.campaign.journal import Journal, Transaction, journal_at
+from safe2real.campaign.record import Record, create_record, first_event_of
 from safe2real.campaign.status import CampaignStatus, status_of
-from safe2real.campaign.tell import declare
 from safe2real.campaign.verify import Ledger, verify_record
-from safe2real.errors import Safe2RealError
+from safe2real.errors import Conflict, InvalidInput, Safe2RealError, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.episode_log import check_told, episode_from_json, pairs_of, seen_from
+from safe2real.exploration.episode_log import check_told, pairs_of, seen_from
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
@@ -36,17 +41,18 @@ from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.document import extensions_of
+from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import Extensions, policy_from_bytes
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.serialization import Extensions, named_to_json, policy_from_bytes, to_text
+from safe2real.model.trajectory import Trajectory, check_actions
 from safe2real.problem.problem import Problem
 
 Place = str | os.PathLike[str] | Journal
 
 
 class Campaign:
-    """Ask and tell around a `Learner`, durable. Make one with `create`, come back to it with `open`.
+    """An ask-and-tell interface around a `Learner`, with a durable record; begin it with `create`, continue it with `open`.
 
     Guarantee: that of the learner (Theorem 1), with `FIELD_ASSUMPTIONS`. One object for each process; do not share it
     between threads.
@@ -87,35 +93,53 @@ class Campaign:
             exist_ok: Whether to open the campaign that is there, if it is about the same problem.
             extensions: Classes of radii and methods from elsewhere that the problem and the method are made of.
 
+        Returns:
+            The open campaign.
+
         Raises:
             Conflict: There is a campaign already; with `exist_ok`, one about another problem, or with another lease.
             InvalidInput: The problem cannot be what it says.
         """
         method = SimToReal() if method is None else method
         extensions = (*extensions, *extensions_of(problem, method))
-        text, body = stated(problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue)
+        text, body = first_event_of(
+            problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue
+        )
         journal = journal_at(place, new=True)
         with _closed_on_failure(journal):
-            begin(journal, text, body, exist_ok=exist_ok)
+            create_record(journal, text, body, exist_ok=exist_ok)
             return cls(journal, extensions)
 
     @classmethod
     def open(cls, place: Place, *, extensions: Extensions = ()) -> Campaign:
-        """Come back to a campaign, wherever `create` made it. The events are read when they are first needed.
+        """Open an existing campaign. Its events are read when they are first needed.
 
-        `extensions` are classes of radii and methods from elsewhere that the record names; those of installed packages are
-        found by their entry points.
+        Args:
+            place: A file name (SQLite), postgresql://..., or a `Journal`, as given to `create`.
+            extensions: Classes of radii and methods from elsewhere that the record names; those of installed packages are
+                found by their entry points.
+
+        Returns:
+            The open campaign.
+
+        Raises:
+            InvalidInput: There is no campaign at the place.
+            StorageFailure: The record is damaged, or cannot be read.
         """
         journal = journal_at(place)
         with _closed_on_failure(journal):
             return cls(journal, extensions)
 
     def fresh_learner(self) -> Learner:
-        """A learner of this problem and method that has counted nothing: to compute the record anew."""
+        """Return a learner of this problem and method without any data, to compute the record anew.
+
+        Returns:
+            A learner at round 1.
+        """
         return self._record.fresh_learner()
 
     def close(self) -> None:
-        """Let go of the record; what was acknowledged is kept."""
+        """Close the journal; everything acknowledged is kept."""
         self.journal.close()
 
     def __enter__(self) -> Campaign:
@@ -129,7 +153,7 @@ class Campaign:
 
     @property
     def method(self) -> Method:
-        """What decides, as far as the record was read: the method it began with, with the rewards declared since."""
+        """The method, with the rewards declared so far, as of the events read."""
         return self._record.replay.method
 
     @property
@@ -139,11 +163,17 @@ class Campaign:
 
     @property
     def by(self) -> str:
-        """Who calls: named in everything that this object records."""
+        """The name of the caller, which every event of this object carries."""
         return self._record.by
 
     def acting_as(self, principal: str) -> AbstractContextManager[None]:
-        """Within it, what this object records names `principal` as the one who calls: a service acts for many.
+        """Record calls within the context under the name `principal`, as a service does for its clients.
+
+        Args:
+            principal: The name that events of these calls carry.
+
+        Returns:
+            A context manager.
 
         Raises:
             InvalidInput: The record is signed, and this process has no key of that name.
@@ -152,21 +182,36 @@ class Campaign:
 
     @property
     def format(self) -> int:
-        """Of the record."""
+        """The version of the record's format."""
         return self._record.format
 
     # Asking
 
     def ask(self, *, worker: str) -> Deployment:
-        """What `worker` is to run next, recorded before it is returned; see `ask_batch`."""
+        """Return the deployment that `worker` runs next, recorded before it is returned.
+
+        Args:
+            worker: The name of the machine that asks; the same name is given its open deployment again.
+
+        Returns:
+            A deployment with its policy, the id to tell it by, and its certificate.
+
+        Raises:
+            Stopped: As `ask_batch`.
+            Halted: As `ask_batch`.
+        """
         return self.ask_batch(1, worker=worker)[0]
 
     def ask_batch(self, n: int, *, worker: str) -> list[Deployment]:
-        """`n` deployments for `worker` to run, recorded before they are returned.
+        """Return `n` deployments for `worker` to run, recorded before they are returned.
 
         Until they are told or abandoned, the same worker is given the same ones again, also after a crash and from another
         process; unless the data have refuted an assumption since. Then what rests on it is withdrawn, for good, and the
         baseline alone is handed out instead: `withdrawn` of every deployment says which must not be run any more.
+
+        Args:
+            n: How many; at least 1.
+            worker: The name of the machine that asks.
 
         Returns:
             As many as were asked for; fewer where the model is accurate enough and the worker still holds some.
@@ -183,7 +228,7 @@ class Campaign:
     def tell(
         self,
         id: str,
-        trajectory: Trajectory | tuple[ArrayLike, ArrayLike],
+        trajectory: Trajectory | tuple[ArrayLike, ArrayLike] | dict[str, Any],
         *,
         partial: bool = False,
         left_model: bool = False,
@@ -192,57 +237,108 @@ class Campaign:
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
-        `trajectory` is the pair (states, actions), one state more than actions, or a `Trajectory`. The same episode told
-        again changes nothing; another one for the same deployment is a `Conflict`. With `partial`
-        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
-        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
-        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
-        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
-        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
-        tells it, which is recorded.
+        The same episode told again changes nothing. An episode whose deployment was abandoned or withdrawn is still counted.
+
+        Args:
+            id: Of the deployment.
+            trajectory: A `Trajectory`, a pair (states [n + 1], actions [n]) in the model's numbers, or an object {"states":
+                [...], "actions": [...]} from another language, with "left_model": true if the system left the model.
+            partial: Whether the episode may have been cut short; give all transitions that were seen.
+            left_model: Whether the system went where the model has no state. Give (states [n], actions [n]) then; the last
+                action led there, and both are empty if the episode began there. It refutes the model for good: nothing is
+                certified any more. An episode that begins where the model's never do is treated alike.
+            worker: Whose episode it is. It must be the worker that holds the deployment.
+            force: Why another worker tells it; recorded.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: Another episode was told for this deployment, or another worker holds it.
+            InvalidInput: No deployment has this id, or the episode is not one of this system and policy.
         """
         check_told(trajectory)
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
-        return telling.tell(self._record, id, seen, worker, force)
-
-    def tell_json(
-        self,
-        id: str,
-        episode: Any,
-        *,
-        partial: bool = False,
-        left_model: bool = False,
-        worker: str | None = None,
-        force: str | None = None,
-    ) -> Receipt:
-        """`tell` for an object {"states": [...], "actions": [...]} from another language, with "left_model": true if so."""
-        model = self.problem.simulator
-        if not isinstance(episode, dict):  # say what an object is, not what a trajectory is
-            episode_from_json(model, episode, "the episode", partial=partial)
-        seen = seen_from(model, episode, "the episode", partial=partial, left_model=left_model)
-        return telling.tell(self._record, id, seen, worker, force)
+        content, record = seen.to_json(), self._record
+        with record.writing() as transaction:
+            known = _recorded_of(record, transaction, id)
+            forced = _forced_by(record.by, known[kinds.ASK], worker, force)
+            if kinds.TELL in known:
+                if known[kinds.TELL].body != to_text(content):
+                    raise Conflict(
+                        f"deployment {id} was told already, with another episode, at {known[kinds.TELL].at}; it stays. "
+                        "Was the id mixed up? Every episode is told with the id it was asked with"
+                    )
+                return Receipt(known[kinds.TELL].sequence, False, seen.transitions)
+            body = AskBody.read(known[kinds.ASK])
+            check_actions(record.policy(transaction, body.policies[body.drawn]), seen.path, f"deployment {id}")
+            added = transaction.append([*forced, Draft(kinds.TELL, content, known[kinds.ASK].deployment, record.by)])
+        record.take(added)
+        return Receipt(added[-1].sequence, True, seen.transitions)
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
-        """Give up on a deployment: its worker will be asked no more. Told later, its episode is still taken.
+        """Give up on a deployment, so that its worker gets another one. An episode told later is still counted.
 
-        The guarantee assumes that the reason had nothing to do with what happened in the episode. `worker` and `force` are
-        those of `tell`.
+        The guarantee assumes that the reason had nothing to do with what happened in the episode.
+
+        Args:
+            id: Of the deployment.
+            reason: Recorded, and listed with the assumptions.
+            worker: As for `tell`.
+            force: As for `tell`.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: An episode was told for it, or another worker holds it.
+            InvalidInput: No deployment has this id.
         """
-        return telling.abandon(self._record, id, checked_text("reason", reason, 10_000), worker, force)
+        given_up, record = {"reason": checked_text("reason", reason, 10_000)}, self._record
+        with record.writing() as transaction:
+            known = _recorded_of(record, transaction, id)
+            forced = _forced_by(record.by, known[kinds.ASK], worker, force)
+            if kinds.TELL in known:
+                raise Conflict(f"deployment {id} was told at {known[kinds.TELL].at}; what was told stays")
+            for kind in (kinds.ABANDON, kinds.WITHDRAW):
+                if kind in known:
+                    return Receipt(known[kind].sequence, False, 0)
+            *_, event = transaction.append([*forced, Draft(kinds.ABANDON, given_up, known[kinds.ASK].deployment, record.by)])
+        return Receipt(event.sequence, True, 0)
 
     def abandon_all(self, worker: str, reason: str) -> list[str]:
-        """Give up on everything that `worker` holds, in one transaction: a machine that is gone. Returns the ids.
+        """Give up on all deployments of a worker in one transaction, for a machine that is gone.
 
-        As with `abandon`, the guarantee assumes that the reason had nothing to do with what happened in the episodes.
+        The guarantee assumes that the reason had nothing to do with what happened in the episodes.
+
+        Args:
+            worker: Its name.
+            reason: Recorded, and listed with the assumptions.
+
+        Returns:
+            The ids of the deployments given up.
         """
-        return telling.abandon_all(self._record, checked_text("worker", worker, 200), checked_text("reason", reason, 10_000))
+        worker, given_up = checked_text("worker", worker, 200), {"reason": checked_text("reason", reason, 10_000)}
+        with self._record.writing() as transaction:
+            held = self._record.replay.held_by(worker)
+            transaction.append([Draft(kinds.ABANDON, given_up, one.number, self.by) for one in held])
+        return [id_of(self.name, one.event) for one in held]
 
     def branch(self, reason: str) -> Receipt:
-        """Say that the record was restored from a copy and goes on from here; what had come after is lost.
+        """Record that the campaign continues from a restored copy, without the events after it.
 
         The guarantee assumes that the restore had nothing to do with what happened in the lost episodes.
+
+        Args:
+            reason: Recorded, and listed with the assumptions.
+
+        Returns:
+            What was recorded.
         """
-        return telling.branch(self._record, checked_text("reason", reason, 10_000))
+        body = {"reason": checked_text("reason", reason, 10_000)}
+        with self._record.writing() as transaction:
+            (event,) = transaction.append([Draft(kinds.BRANCH, body, worker=self.by)])
+        return Receipt(event.sequence, True, 0)
 
     def import_log(
         self,
@@ -255,16 +351,27 @@ class Campaign:
     ) -> Receipt:
         """Add episodes that were collected earlier by a known Markov policy, all or none.
 
-        `episodes` are trajectories or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
-        and have an "id", any text that names the episode in every log. `source` names the log: the same log imported again
-        changes nothing, another one under the same name is a `Conflict`. So are episodes that the record has already, by
-        their id or by their content, unless `overlap` says that they are the same ones ("skip" leaves them out) or others
-        that happen to look alike ("count"); both are recorded as assumptions. Episodes that look like ones that the
-        simulator was estimated from are a `Conflict` too, unless they are others ("count").
-
         The log is counted as a whole, after the deployments that are out now. The guarantee assumes that it is complete: no
         episode was left out because of what happened in it. It assumes also that logs come in the order in which they were
         collected; `import_logs` takes several in one step, whatever their order.
+
+        Args:
+            source: Names the log. The same log imported again changes nothing.
+            policy: The Markov policy that acted.
+            episodes: Trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
+                and have an "id", any text that names the episode in every log.
+            partial: Whether episodes may have been cut short.
+            overlap: What to do with episodes that the record has already, by their id or by their content. "refuse"; "skip"
+                leaves them out, since they are the same; "count" counts them, since they are others that look alike. The
+                last two are recorded as assumptions. "count" also admits episodes that look like ones that the simulator
+                was estimated from.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: Another log has this name, or the record or the simulator has episodes of it.
+            InvalidInput: An episode is not of this system, or not of its policy.
         """
         return self.import_logs(source, [(policy, episodes)], partial=partial, overlap=overlap)
 
@@ -300,57 +407,106 @@ class Campaign:
     # Looking
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:
-        """Where the campaign stands; `forecast` rehearses the rest of it on the learnt model."""
+        """Return where the campaign stands.
+
+        Args:
+            forecast: Whether to rehearse the rest of the campaign on the learnt model, which takes a moment.
+
+        Returns:
+            Counts, standing, doubts, open deployments and, if asked for, the forecast.
+        """
         replay = self._record.catch_up()
         return status_of(self.name, replay, rehearsed(replay.learner) if forecast else None)
 
     def forecast(self) -> Forecast:
-        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
+        """Forecast rounds and samples until the stop, by a rehearsal on the learnt model.
+
+        Returns:
+            An estimate on which nothing rests.
+        """
         return rehearsed(self._record.catch_up().learner)
 
     def assurance(self) -> Certificate:
-        """What everything that is handed out now is worth: the certificate of the baseline, with all it rests on."""
+        """Return the baseline's certificate, whose assumptions and doubts all present deployments share.
+
+        Returns:
+            The certificate.
+        """
         replay = self._record.catch_up()
         learner = replay.learner
-        return in_the_field(learner.certify(learner.evidence.trusted), replay.said_of_logs)
+        return replay.in_the_field(learner.certify(learner.evidence.trusted))
 
     def plan(self, reward: ArrayLike) -> Plan:
-        """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
+        """Plan for a reward: a certified feasible policy with bounds on its value (see `Learner.plan`).
+
+        Args:
+            reward: [S, A] or [H, S, A] in [0, 1].
+
+        Returns:
+            The plan, with its certificate.
+
+        Raises:
+            InvalidInput: The reward has another shape, or values outside [0, 1].
+        """
         replay = self._record.catch_up()
         plan = replay.learner.plan(reward)
-        return replace(plan, certificate=in_the_field(plan.certificate, replay.said_of_logs))
+        return replace(plan, certificate=replay.in_the_field(plan.certificate))
 
     def floors(self) -> dict[str, float]:
-        """What is certain of the method's candidate alone, by name (see `Learner.floors`); a trial has such floors."""
+        """Return certified bounds for the method's candidate alone (see `Learner.floors`); only a trial has them.
+
+        Returns:
+            Bounds by the names of constraints and rewards; empty for other methods.
+        """
         return self._record.catch_up().learner.floors()
 
     def mismatch_map(self) -> MismatchMap:
-        """For every row how far it is from the simulator, and what is known about it."""
+        """Return each row's distance to the simulator, with its interval and verdict.
+
+        Returns:
+            The mismatch map.
+        """
         return map_mismatch(self._record.catch_up().learner.evidence)
 
     def proposal(self) -> Proposal:
-        """What the next deployment would be made from; nothing is recorded."""
+        """Return what the next deployment would be made from; nothing is recorded.
+
+        Returns:
+            The mixture, its parts and its certificate.
+        """
         replay = self._record.catch_up()
         proposal = replay.learner.propose()
         if proposal.certificate is None:
             return proposal
-        return replace(proposal, certificate=in_the_field(proposal.certificate, replay.said_of_logs))
+        return replace(proposal, certificate=replay.in_the_field(proposal.certificate))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
-        """Compute every deployment's certificate again from the events alone, and report any that does not hold.
+        """Recompute every deployment's certificate from the events alone.
 
-        `head` is a digest noted earlier (from `status`): the record must still contain it, so events cannot have been cut
-        off. `progress(events checked, events in all)` is called as it goes.
+        Args:
+            head: A digest noted earlier, from `status`. The record must still contain it, or events have been cut off.
+            progress: Called with (events checked, events in all).
+
+        Returns:
+            The ledger: `holds`, and every problem that was found.
         """
         return verify_record(self._record, head, progress)
 
     def events(self) -> Sequence[Event]:
-        """The whole record, oldest first."""
+        """Return the whole record.
+
+        Returns:
+            All events, oldest first.
+        """
         with self.journal.reading() as transaction:
             return list(transaction.events())
 
     def stored_policies(self) -> dict[str, MarkovPolicy]:
-        """Every policy that the record names, by digest."""
+        """Return all policies that the record names.
+
+        Returns:
+            Policies by their digests.
+        """
         with self.journal.reading() as transaction:
             return {digest: policy_from_bytes(content) for digest, content in transaction.policies()}
 
@@ -359,10 +515,26 @@ class Campaign:
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
         """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
 
-        Recorded, all or nothing. What is out stays out: its certificate does not depend on rewards. After a stop the
-        campaign goes on if a reward is not accurate yet.
+        All changes are recorded, or none. Evidence and open deployments stay: certificates do not depend on rewards. From
+        the event on, proposals and the stop are those of the declared rewards, also in other processes and in `verify`.
+        After a stop the campaign goes on if a reward is not accurate yet.
+
+        Args:
+            rewards: [S, A] or [H, S, A] in [0, 1], by name.
+            drop: Names of rewards to drop.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            InvalidInput: The method has no declared rewards, a name is unknown, or a reward is not one of this system.
         """
-        return declare(self._record, rewards, drop)
+        with self._record.writing() as transaction:
+            learner = self._record.replay.learner
+            method = redeclared(learner.method, rewards, drop)
+            method.check(learner.problem)
+            (event,) = transaction.append([Draft(kinds.DECLARE, {"method": named_to_json(method)}, worker=self.by)])
+        return Receipt(event.sequence, True, 0)
 
 
 @contextmanager
@@ -372,3 +544,43 @@ def _closed_on_failure(journal: Journal) -> Iterator[None]:
     except Safe2RealError:
         journal.close()
         raise
+
+
+def _recorded_of(record: Record, transaction: Transaction, id: Any) -> dict[str, Event]:
+    """What is recorded about a deployment, by kind; refuses an id that this record did not hand out.
+
+    The database finds these events through an index, which can be damaged without a sign, and an episode would be taken
+    twice. So its answer has to agree with the replay, which has read every event.
+    """
+    number, tag = read_id(record.name, id)
+    known, replay = transaction.events_of(number), record.replay
+    if (kinds.ASK in known, kinds.TELL in known) != (number <= replay.deployments, replay.was_told(number)):
+        raise StorageFailure(
+            f"the index of the record does not agree with its events about deployment {number}: the database is damaged, "
+            "and nothing was recorded. Run verify; then restore a copy, or `safe2real campaign export` and `load`"
+        )
+    if kinds.ASK not in known:
+        raise InvalidInput(
+            f"deployment {id} was never handed out; ask first, and tell with the id of the answer. If it was handed out "
+            "before this record was restored from a copy, it belongs to a branch that is lost; import can keep its episode"
+        )
+    if not known[kinds.ASK].digest.startswith(tag):
+        raise InvalidInput(
+            f"deployment {id} belongs to a branch of the record that was lost by a restore; this record has handed out "
+            f"another deployment {number} since. Its episode cannot be told; it can be kept with import, by its policy"
+        )
+    return known
+
+
+def _forced_by(by: str, asked: Event, worker: str | None, force: str | None) -> list[Draft]:
+    """Return the event that says why another than the holder acts on a deployment; none where the holder does."""
+    worker = None if worker is None else checked_text("worker", worker, 200)
+    if force is not None:
+        reason = checked_text("force", force, 10_000)
+        return [Draft(kinds.FORCE, {"deployment": asked.deployment, "holder": asked.worker, "reason": reason}, worker=by)]
+    if worker is not None and worker != asked.worker:
+        raise Conflict(
+            f"deployment {asked.deployment} is held by {asked.worker!r}, not by {worker!r}; was the id mixed up? To act for "
+            "the other one, say why with force, which is recorded"
+        )
+    return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +40,7 @@ class Withdrawal:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Deployment:
-    """What one worker runs for one episode, and why it may."""
+    """A policy for one episode of one worker, with its certificate."""
 
     id: str
     number: int  # the round: the coin is a function of (seed, number)
@@ -59,17 +58,12 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What `tell` and `import_log` did; `new` is False when the same content was there already."""
+    """The result of `tell` or `import_log`; `new` is False when the same content was recorded before."""
 
     sequence: int
     new: bool
     samples: int
     skipped: int = 0  # episodes of a log that the record had already
-
-
-def in_the_field(certificate: Certificate, logs: Sequence[Assumption] = ()) -> Certificate:
-    """A certificate with all that a campaign assumes besides; `logs` is what was said about its imports."""
-    return certificate.assuming((*FIELD_ASSUMPTIONS, *logs))
 
 
 _TAG = 6  # hexadecimal digits of the ask's digest in an id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import Deployment, Receipt
 from safe2real.campaign.journal.url import shown_place
-from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
@@ -57,8 +57,24 @@ def _in_words(certificate: Certificate, k: int) -> dict[str, Any]:
     }
 
 
-def deployment_document(deployment: Deployment, *, policy: bool = True) -> dict[str, Any]:
-    """A deployment; without `policy` for one who is given the mixture, of which it is number `drawn`."""
+def asked_document(deployments: Sequence[Deployment], *, mixture: bool = False, packed: bool = False) -> dict[str, Any]:
+    """The answer to ask; `mixture` and `packed` as for `deployment_document`."""
+    return {
+        "certified": all(one.certificate.certified for one in deployments),
+        "deployments": [deployment_document(one, mixture=mixture, packed=packed) for one in deployments],
+        "withdrawn": [asdict(one) for one in deployments[0].withdrawn],
+    }
+
+
+def deployment_document(deployment: Deployment, *, mixture: bool = False, packed: bool = False) -> dict[str, Any]:
+    """A deployment.
+
+    Args:
+        deployment: as `Campaign.ask` returns it.
+        mixture: whether all policies of the mixture are in it, of which `drawn` is the one to run.
+        packed: whether arrays are packed, for programs; with `mixture` no policy is in it twice.
+    """
+    plain = not packed
     return {
         "id": deployment.id,
         "number": deployment.number,
@@ -68,8 +84,9 @@ def deployment_document(deployment: Deployment, *, policy: bool = True) -> dict[
         "exploration_weight": deployment.exploration_weight,
         "uncertainty": finite_or_none(deployment.uncertainty),
         "drawn": deployment.drawn,
-        **({"policy": policy_to_json(deployment.policy, plain=True)} if policy else {}),
+        **({} if packed and mixture else {"policy": policy_to_json(deployment.policy, plain=plain)}),
         "certificate": certificate_document(deployment.certificate),
+        **({"mixture": mixture_to_json(deployment.mixture, plain=plain)} if mixture else {}),
     }
 
 
@@ -77,17 +94,36 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
     return {"sequence": receipt.sequence, "new": receipt.new, "samples": receipt.samples}
 
 
-def status_document(status: CampaignStatus, campaign: Campaign) -> dict[str, Any]:
+def imported_document(source: str, episodes: int, receipt: Receipt) -> dict[str, Any]:
+    """The answer to an import of `episodes` from the log `source`."""
+    return {"source": source, "episodes": episodes, "skipped": receipt.skipped, **receipt_document(receipt)}
+
+
+def declared_document(campaign: Campaign, receipt: Receipt) -> dict[str, Any]:
+    """The answer to declare, with the names of all rewards that are explored for now."""
+    names = [one.name for one in campaign.status(forecast=False).rewards]
+    return {"sequence": receipt.sequence, "new": receipt.new, "rewards": names}
+
+
+def status_document(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
+    """Where a campaign stands, and the certificate of everything that it hands out now, with its codes and texts."""
+    status, problem = campaign.status(forecast=forecast), campaign.problem
+    model = problem.simulator
     return {
         **asdict(status),
         "forecast": None if status.forecast is None else {**asdict(status.forecast), "caution": status.forecast.caution},
-        "constraints": [
-            words.requirement(limit)
-            for words, limit in zip(campaign.problem.simulator.wordings, campaign.problem.simulator.thresholds, strict=True)
-        ],
+        "constraints": [words.requirement(limit) for words, limit in zip(model.wordings, model.thresholds, strict=True)],
         "held": [{"id": id, "worker": worker, "at": at} for id, worker, at in status.held],
         "uncertainty": finite_or_none(status.uncertainty),
         **label_of(campaign),
+        "campaign": status.name,
+        "delta": problem.settings.delta,
+        "method": campaign.method.name,
+        "format": campaign.format,
+        "horizon": model.steps,
+        "states": model.num_states,
+        "actions": model.num_actions,
+        "assurance": certificate_document(campaign.assurance()),
     }
 
 
@@ -117,6 +153,7 @@ def proposal_document(proposal: Proposal) -> dict[str, Any]:
 def map_document(found: MismatchMap) -> dict[str, Any]:
     return {
         "certified": found.certified and not found.count(Verdict.CONTRADICTED),
+        "intervals_certified": found.certified,
         "visits": found.visits.tolist(),
         "distance": _finite(found.distance),
         "lower": _finite(found.lower),

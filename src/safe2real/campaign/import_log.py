@@ -9,8 +9,9 @@ is which does not matter, since a log is counted as a whole.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import chain
@@ -32,7 +33,7 @@ from safe2real.exploration.episode_log import (
     transitions_in,
 )
 from safe2real.model.policy import MarkovPolicy, carried_out
-from safe2real.model.serialization import digest_of, fingerprint, policy_to_bytes, to_text
+from safe2real.model.serialization import digest_of, is_marked, policy_to_bytes, to_text
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
@@ -42,7 +43,7 @@ _OWN = "this campaign's own deployments"
 
 
 class Overlap(StrEnum):
-    """What to do with episodes of a log that look like recorded ones."""
+    """The treatment of imported episodes that look like recorded ones."""
 
     REFUSE = "refuse"
     """Refuse the log, and say how many there are."""
@@ -101,7 +102,7 @@ def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorde
     known_to_simulator = fitted_among(fresh, fitted)
     total = len(known_to_simulator.union(*alike.values()))
     if overlap is Overlap.REFUSE and known_to_simulator:
-        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log), fitted))
     if overlap is Overlap.REFUSE and (named or total):
         raise Conflict(_refusal(len(log), named, total, {name: len(places) for name, places in alike.items()}))
     if overlap is Overlap.COUNT and named:
@@ -115,7 +116,7 @@ def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorde
         return Chosen(fresh, COUNTED, total, 0)
     left = _without_recorded(fresh, sources)
     if known_to_simulator := fitted_among(left, fitted):  # skipped by their looks, the rare ones would be left
-        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log), fitted))
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
 
@@ -154,23 +155,23 @@ def _is_known(episode: dict[str, Any], recorded: RecordedEpisodes) -> bool:
     return True
 
 
-def _comparable(fresh: PackedEpisodes, earlier: _Earlier) -> Iterator[tuple[list[int], list[str]]]:
-    """Which of the fresh ones (indices) could be which of the recorded ones (contents): two that have ids are not."""
+def _matching(fresh: PackedEpisodes, earlier: _Earlier, pick: Callable[[list[str], list[str]], set[int]]) -> set[int]:
+    """Which of the fresh ones (indices) could be recorded ones of one source: those whose places `pick` returns.
+
+    `pick` is given the contents of fresh and of recorded ones that are comparable: two that have ids are not.
+    """
     unnamed = [key for key, named in earlier if not named]
-    if len(unnamed) == len(earlier):
-        yield list(range(len(fresh))), unnamed
-        return
-    yield [index for index, episode in enumerate(fresh) if "id" not in episode], [key for key, _ in earlier]
-    yield [index for index, episode in enumerate(fresh) if "id" in episode], unnamed
+    groups: list[tuple[Sequence[int], list[str]]] = [(range(len(fresh)), unnamed)]
+    if len(unnamed) < len(earlier):
+        named = [index for index, episode in enumerate(fresh) if "id" in episode]
+        others = sorted(set(range(len(fresh))).difference(named))
+        groups = [(others, [key for key, _ in earlier]), (named, unnamed)]
+    return {indices[place] for indices, keys in groups for place in pick([key_of(fresh[index]) for index in indices], keys)}
 
 
 def _alike(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> dict[str, set[int]]:
     """Which episodes look like one of an earlier source, by its name."""
-    found: dict[str, set[int]] = {}
-    for name, earlier in sources.items():
-        for indices, keys in _comparable(fresh, earlier):
-            mine = [key_of(fresh[index]) for index in indices]
-            found.setdefault(name, set()).update(indices[place] for place in _first_of(mine, Counter(keys)))
+    found = {name: _matching(fresh, earlier, _first_of) for name, earlier in sources.items()}
     return {name: places for name, places in found.items() if places}
 
 
@@ -178,15 +179,12 @@ def _without_recorded(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> Pa
     """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
     left = fresh
     for name, earlier in sources.items():
-        dropped: set[int] = set()
-        for indices, keys in _comparable(left, earlier):
-            mine = [key_of(left[index]) for index in indices]
-            dropped |= {indices[place] for place in _shared(mine, keys, name)}
+        dropped = _matching(left, earlier, functools.partial(_shared, name))
         left = left.where([index not in dropped for index in range(len(left))])
     return left
 
 
-def _shared(mine: Sequence[str], keys: Sequence[str], name: str) -> set[int]:
+def _shared(name: str, mine: Sequence[str], keys: Sequence[str]) -> set[int]:
     """The places in `mine` of the episodes that two overlapping logs have in common.
 
     It is clear which those are where one log holds the other whole, and where one goes on where the other ended. To take out
@@ -194,7 +192,7 @@ def _shared(mine: Sequence[str], keys: Sequence[str], name: str) -> set[int]:
     """
     common = Counter(mine) & Counter(keys)
     if not common or common in (Counter(mine), Counter(keys)):
-        return _first_of(mine, common)
+        return _first_of(mine, common.elements())
     after, before = _overhang(keys, mine), _overhang(mine, keys)
     if max(after, before) == 0:
         raise Conflict(
@@ -205,9 +203,9 @@ def _shared(mine: Sequence[str], keys: Sequence[str], name: str) -> set[int]:
     return set(range(after)) if after >= before else set(range(len(mine) - before, len(mine)))
 
 
-def _first_of(mine: Sequence[str], common: Counter[str]) -> set[int]:
-    """The places of the first so many of each."""
-    missing, places = Counter(common), set()
+def _first_of(mine: Sequence[str], keys: Iterable[str]) -> set[int]:
+    """The places in `mine` of the first ones of each content, as many as there are in `keys`."""
+    missing, places = Counter(keys), set()
     for place, key in enumerate(mine):
         if missing[key] > 0:
             missing[key] -= 1
@@ -280,14 +278,17 @@ def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) 
         if overlap not in list(Overlap):
             raise InvalidInput(f"overlap is {overlap!r}; give one of {', '.join(Overlap)}")
     collectors = [checked_collector(policy, model) for policy, _, _ in logs]
+    seeds = set[int]()
     read = [
-        pack_log(model, policy, episodes, partial=partial) for policy, (_, episodes, _) in zip(collectors, logs, strict=True)
+        pack_log(model, policy, episodes, partial=partial, seeds=seeds)
+        for policy, (_, episodes, _) in zip(collectors, logs, strict=True)
     ]
     refuse_same_ids(chain(*(log.ids for log in read)))
     encoded = list(map(policy_to_bytes, collectors))
+    digests = list(map(digest_of, encoded))
     whole = log_digest(chain(*read))
     with record.writing() as transaction:
-        imports = list(transaction.events_of_kind(kinds.IMPORT))
+        imports = list(transaction.events_of_kind(IMPORT))
         earlier = [event for event in imports if event.worker == source]
         if earlier:
             first = ImportBody.read(earlier[0])
@@ -299,19 +300,16 @@ def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) 
             raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
         fitted, chosen = record.problem.fitted_episodes(), []
         recorded = recorded_of(record.name, transaction.events())
-        for place, (log, content, (_, _, overlap)) in enumerate(zip(read, encoded, logs, strict=True)):
+        for place, (log, digest, (_, _, overlap)) in enumerate(zip(read, digests, logs, strict=True)):
             for episode in read[place - 1] if place else ():
                 recorded.add(_SAME_IMPORT, key_of(episode), episode.get("id"))
-            chosen.append(choose(log, digest_of(content), Overlap(overlap), recorded, fitted))
+            chosen.append(choose(log, digest, Overlap(overlap), recorded, fitted))
         skipped, samples = sum(one.skipped for one in chosen), sum(transitions_in(e) for one in chosen for e in one.episodes)
         if not any(len(one.episodes) for one in chosen):
             return [], Receipt(transaction.last()[0], False, 0, skipped)
-        kept = [index for index, one in enumerate(chosen) if len(one.episodes)]
-        digests = transaction.add_policies([encoded[index] for index in kept])
-        digest_at = dict(zip(kept, digests, strict=True))
-        named = [(digest_at.get(i, ""), one) for i, one in enumerate(chosen)]
-        parts = parts_of(named, whole, after=record.replay.deployments, by=record.by)
-        added = transaction.append(Draft(kinds.IMPORT, _body(part), worker=source) for part in parts)
+        transaction.add_policies([content for content, one in zip(encoded, chosen, strict=True) if len(one.episodes)])
+        parts = parts_of(list(zip(digests, chosen, strict=True)), whole, after=record.replay.deployments, by=record.by)
+        added = transaction.append(Draft(IMPORT, _body(part), worker=source) for part in parts)
     return added, Receipt(added[-1].sequence, True, samples, skipped)
 
 
@@ -331,7 +329,7 @@ def _body(part: ImportBody) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CarriedOver:
-    """What a campaign took in of another."""
+    """The episodes that a campaign took over from another."""
 
     campaign: str  # the name of the other
     policies: int  # logs, one for each policy that was run there
@@ -398,10 +396,10 @@ def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Ov
 def _refuse_fitted(into: Campaign, episodes: list[Episode]) -> None:
     """Refuse episodes from which the simulator of `into` was estimated, before the first log is imported."""
     fitted = into.problem.fitted_episodes()
-    alike = sum(fingerprint(one.states, one.actions) in fitted for one in episodes) if fitted else 0
+    alike = sum(is_marked(fitted, one.states, one.actions) for one in episodes) if fitted else 0
     if alike:
         fix = "Create the new campaign with the earlier simulator, or with one that was not estimated from these episodes"
-        raise Conflict(fitted_refusal(alike, len(episodes), fix))
+        raise Conflict(fitted_refusal(alike, len(episodes), fitted, fix))
 
 
 def _id_of(earlier: Campaign, episode: Episode) -> str:

@@ -47,10 +47,8 @@ class Lease:
 
     def is_over(self, since: str, at: str) -> bool:
         """Whether something handed out at `since` is overdue at `at`, by the clocks of those who wrote these times."""
-        try:
-            return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds() >= self.seconds
-        except (ValueError, TypeError):  # not times as events are written with
-            return False
+        passed = _seconds_between(since, at)
+        return passed is not None and passed >= self.seconds
 
 
 def lease_in(body: Any) -> Lease | None:
@@ -59,7 +57,7 @@ def lease_in(body: Any) -> Lease | None:
     if given is None:
         return None
     if not isinstance(given, dict) or set(given) != {"seconds", "withdraws"}:
-        raise InvalidInput(f"the lease of the first event is {shown(given)}, which is none")
+        raise InvalidInput(f"the lease of the first event is {shown(given)}, and not an object with seconds and withdraws")
     return Lease.of(given["seconds"], given["withdraws"])
 
 
@@ -106,8 +104,14 @@ def notices_of(
 
 
 def _for_how_long(since: str, at: str) -> str:
-    try:
-        seconds = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
-    except (ValueError, TypeError):  # not times as events are written with
+    seconds = _seconds_between(since, at)
+    if seconds is None:
         return "a time that the record does not tell"
     return f"{seconds:,.0f} s" if seconds < 7_200.0 else f"{seconds / 3_600.0:,.1f} hours"
+
+
+def _seconds_between(since: str, at: str) -> float | None:
+    try:
+        return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
+    except (ValueError, TypeError):  # not times as events are written with
+        return None

@@ -17,7 +17,7 @@ from safe2real.campaign.events import CREATE, AskBody, Draft, Event, bounds_of
 from safe2real.campaign.journal import FORMAT, Header, Journal, Transaction
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.replay import Replay
-from safe2real.campaign.signing import who_calls
+from safe2real.campaign.signing import current_principal
 from safe2real.campaign.snapshot import is_sealed, replay_from, snapshot_of
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
@@ -43,7 +43,7 @@ class Record:
     def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
         self.own_keys = journal.keys  # seal snapshots; keys of those who are acted for are for their own events
-        self.by = who_calls(journal.keys)  # named in everything that this object records
+        self.by = current_principal(journal.keys)  # named in everything that this object records
         header = journal.header()
         self.name, self.format = header.name, header.format
         self.problem_digest = digest_of(header.specification.encode())
@@ -52,7 +52,9 @@ class Record:
         except InvalidInput as error:
             with journal.reading() as transaction:
                 first = next(transaction.events(until=1), None)
-            if first is not None and self._began(first):  # it is as it was recorded: what differs is this process
+            if first is not None and self._names_this_campaign(
+                first
+            ):  # it is as it was recorded: what differs is this process
                 raise
             raise StorageFailure(
                 f"{journal.place}: the stored specification was changed after it was recorded ({error}); restore a copy"
@@ -83,13 +85,13 @@ class Record:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The only writer, with all taken in that others have recorded."""
-        self.early()
+        self.catch_up_unlocked()
         with self.journal.writing() as transaction:
             self.catch_up(transaction)
             yield transaction
 
-    def early(self) -> Replay:
-        """What is known before others are kept waiting; it is caught up with again when they are.
+    def catch_up_unlocked(self) -> Replay:
+        """Catch up before the lock is taken, so that other writers wait less; `writing` catches up again under it.
 
         Skips the look if no other process had written anything when this object looked a moment ago.
         """
@@ -114,7 +116,7 @@ class Record:
             self._resume(transaction)
         before = self.replay.sequence
         for event in transaction.events(before):
-            if event.kind == CREATE and not self._began(event):
+            if event.kind == CREATE and not self._names_this_campaign(event):
                 raise StorageFailure(
                     "the campaign's name or its specification was changed after it was created, so nothing is handed out; "
                     "run verify, or restore a copy"
@@ -132,7 +134,7 @@ class Record:
     def _resume(self, transaction: Transaction) -> None:
         """Begin from a snapshot, where there is one that can be used."""
         found, first = transaction.snapshot(), next(transaction.events(until=1), None)
-        if found is None or first is None or not self._began(first):
+        if found is None or first is None or not self._names_this_campaign(first):
             return
         sequence, digest, content = found
         # The learner that is there has counted nothing; for a large system another one takes seconds.
@@ -161,8 +163,8 @@ class Record:
                     transaction.keep_snapshot(replay.sequence, replay.digest, content)
                     self._replaceable = replay.sequence
 
-    def _began(self, event: Event) -> bool:
-        """Whether the first event speaks of this campaign."""
+    def _names_this_campaign(self, event: Event) -> bool:
+        """Whether the first event names this campaign and its specification."""
         body = from_text(event.body, "the first event")
         spoken = (body.get("campaign"), body.get("specification")) if isinstance(body, dict) else None
         return spoken == (self.name, self.problem_digest)
@@ -203,7 +205,7 @@ def _is_due(work: int, covered: int) -> bool:
 # Beginning a record: what its first event says, written once
 
 
-def stated(
+def first_event_of(
     problem: Problem, method: Method, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool
 ) -> tuple[str, dict[str, Any]]:
     """A problem, as text, and the body of the first event; refuses what no campaign can be about."""
@@ -237,7 +239,7 @@ def stated(
     return text, body | ({"trust_margin": True} if trust_margin else {}) | leased
 
 
-def begin(journal: Journal, text: str, body: dict[str, Any], *, exist_ok: bool) -> None:
+def create_record(journal: Journal, text: str, body: dict[str, Any], *, exist_ok: bool) -> None:
     """Make the record, all or nothing; with `exist_ok` one that is there already has to be about the same."""
     try:
         with journal.created(Header(body["campaign"], text, FORMAT)) as transaction:

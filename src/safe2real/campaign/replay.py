@@ -21,9 +21,11 @@ from itertools import chain
 from typing import Any
 
 from safe2real.campaign import events as kinds
+from safe2real.campaign.deployment import FIELD_ASSUMPTIONS
 from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.episode_log import Episodes, Step, count_in_order, leaves, outside_support, packed, transitions_in
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
@@ -147,13 +149,12 @@ class Replay:
         """Whether the record ends within a log."""
         return bool(self._parts)
 
-    @property
-    def said_of_logs(self) -> tuple[Assumption, ...]:
-        """What was said about imported episodes that look like recorded ones, and the lease: assumptions like the others."""
+    def in_the_field(self, certificate: Certificate) -> Certificate:
+        """Add to a certificate what a campaign assumes besides: of its fleet, its imports, its restores and its lease."""
         why = "for reasons that had nothing to do with the episodes that were lost"
         restored = Assumption(AssumptionCode.SELECTION, f"the record was restored {self.branches} times, {why}", "restore")
         lease = () if self.lease is None else self.lease.assumptions
-        return (*self._said, *((restored,) if self.branches else ()), *lease)
+        return certificate.assuming((*FIELD_ASSUMPTIONS, *self._said, *((restored,) if self.branches else ()), *lease))
 
     def held_by(self, worker: str) -> list[Held]:
         return [held for held in self.held.values() if held.worker == worker]
@@ -218,7 +219,7 @@ class Replay:
         elif event.kind == kinds.CREATE:
             self.lease = lease_in(from_text(event.body, "the first event"))
         elif event.kind == kinds.DECLARE:
-            _direct(self._learner, declared_in(event))
+            _declare(self._learner, declared_in(event))
         else:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
@@ -246,7 +247,7 @@ class Replay:
             gone = self.withdrawn.pop(number, None)
             held = gone.held if gone is not None else self.abandoned.pop(number, None)
             self.told_late += 1
-        of_baseline, of_candidate = (False, False) if held is None else self._whose(held.event)
+        of_baseline, of_candidate = (False, False) if held is None else self._drawn_from(held.event)
         if number >= self._next_to_count:
             self._waiting[number] = Episodes([content], of_baseline, of_candidate)
         else:  # its place has been passed: it comes now; as the candidate's it counted then, for the worst it can have been
@@ -256,7 +257,7 @@ class Replay:
         held = self.held.pop(number, None)
         if held is None:
             return
-        lost = self._whose(held.event)[1]
+        lost = self._drawn_from(held.event)[1]
         self._waiting[number] = Episodes([], False, True) if lost else None
         if event.kind == kinds.ABANDON:
             self.abandoned[number] = held
@@ -286,7 +287,7 @@ class Replay:
         self.outside_support += 0 if self._support is None else outside_support(self._support, content)
         return left
 
-    def _whose(self, event: Event) -> tuple[bool, bool]:
+    def _drawn_from(self, event: Event) -> tuple[bool, bool]:
         """Whether the coin showed the trusted baseline, and whether the policy whose returns are bounded, if one is.
 
         The rest is not checked: this is done for every recorded episode.
@@ -387,7 +388,7 @@ def declared_in(event: Event) -> ForRewards:
     return method
 
 
-def _direct(learner: Learner, method: ForRewards) -> None:
+def _declare(learner: Learner, method: ForRewards) -> None:
     """Let a learner go on with declared rewards; only one that had some may."""
     if not isinstance(learner.method, ForRewards):
         raise InvalidInput(f"rewards were declared in a campaign of the method {learner.method.name!r}, which has none")

@@ -105,7 +105,7 @@ def keys_from_environment() -> Keys | None:
     return Keys.read(Path(path)) if path else None
 
 
-def who_calls(keys: Keys | None) -> str:
+def current_principal(keys: Keys | None) -> str:
     """The principal of this process: the key's owner, or SAFE2REAL_BY, or the user and the machine."""
     if keys is not None:
         return keys.signer

@@ -62,7 +62,7 @@ def is_sealed(content: bytes, keys: Keys | None) -> bool:
     return hmac.compare_digest(content[:_SEAL], _seal(content[_SEAL:], keys).encode())
 
 
-def says_otherwise(content: bytes, covered: tuple[int, str], replay: Replay, digest: str, keys: Keys | None) -> bool:
+def contradicts(content: bytes, covered: tuple[int, str], replay: Replay, digest: str, keys: Keys | None) -> bool:
     """Whether processes would begin with a snapshot that is not what the events up to there led to, in `replay`."""
     try:
         found = _read(content, covered, replay.learner, digest, keys)

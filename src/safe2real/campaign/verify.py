@@ -26,7 +26,7 @@ from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.record import Record
 from safe2real.campaign.replay import Replay, declared_in
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
-from safe2real.campaign.snapshot import says_otherwise
+from safe2real.campaign.snapshot import contradicts
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.learner import Learner
@@ -34,111 +34,17 @@ from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.base import Reason, Recorded
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
-from safe2real.model.serialization import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
+from safe2real.model.serialization import check_keys, digest_of, from_text, is_marked, policy_from_bytes
 from safe2real.model.trajectory import check_actions
 from safe2real.model.validation import ROUNDING, Floats, shown
 from safe2real.standing import Doubt, Standing, standing_of
 
-
-@dataclass(frozen=True, slots=True)
-class Rechecked:
-    """What came of it."""
-
-    doubts: tuple[str, ...] = ()  # what is wrong; empty when the deployment was allowed and claims no more than is provable
-    identical: bool = False  # the proposal was reproduced bit for bit
-    margin: float = np.inf  # the smallest, of a lower bound as computed here over its threshold
-    difference: float | None = None  # of a bound or Delta that would be another one today; None where nothing would be
-
-
-def recheck(recorded: AskBody, mixture: Mixture, coin: float, learner: Learner) -> Rechecked:
-    """Check one deployment of `mixture` against the learner with all counted that came before it."""
-    uncertainty = np.inf if recorded.uncertainty is None else recorded.uncertainty
-    try:
-        check_coin(recorded.drawn, mixture.weights, coin)
-        doubts = learner.doubts()
-        if recorded.certified and doubts:
-            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
-        bounds, delta, identical = _provable(recorded, mixture, uncertainty, learner)
-    except InvalidInput as error:
-        return Rechecked((str(error),))
-    thresholds, claimed = learner.simulator.thresholds, np.array(recorded.lower_bounds, dtype=np.float64)
-    for found, how in ((claimed, "recorded"), (bounds, "proved")):
-        if found.shape != thresholds.shape:
-            return Rechecked((f"{found.size} lower bounds are {how} for {thresholds.size} constraints",), identical)
-    margin = float(np.min(bounds - thresholds, initial=np.inf))
-    wrong = ""
-    if not (bounds >= thresholds - ROUNDING).all():
-        wrong = f"the certificate does not hold: the data prove {_in_words(learner, bounds)}"
-    elif not (claimed <= bounds + ROUNDING).all():
-        wrong = (
-            f"the recorded lower bounds claim more than the data prove: {_in_words(learner, claimed)}; proved is "
-            f"{_in_words(learner, bounds)}"
-        )
-    elif not (claimed >= thresholds - ROUNDING).all():
-        wrong = f"the recorded lower bounds miss what was asked for: {_in_words(learner, claimed)}"
-    if wrong:
-        return Rechecked((wrong,), identical, margin)
-    other = max(float(np.max(bounds - claimed, initial=0.0)), uncertainty - delta if delta < np.inf else 0.0)
-    if other > ROUNDING or recorded.certified != (not doubts) or recorded.reason != learner.decide().reason.name:
-        return Rechecked((), identical, margin, other if other < np.inf else 0.0)
-    return Rechecked((), identical, margin)
-
-
-def _in_words(learner: Learner, bounds: Floats) -> str:
-    """Lower bounds [K] on V_c, and what was asked for, as the user wrote it."""
-    pairs = zip(learner.simulator.wordings, bounds, learner.simulator.thresholds, strict=True)
-    return ", ".join(
-        f"{words.quantity} {words.relation} {words.number(low):.12g} ({words.bound(limit)})" for words, low, limit in pairs
-    )
-
-
-def check_coin(index: int, weights: Floats, coin: float) -> None:
-    """Refuse a policy that is not the one which the coin shows."""
-    if index != drawn(weights, coin):
-        raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
-
-
-def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: Learner) -> tuple[Floats, float, bool]:
-    """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
-    candidates = recorded.candidates
-    baseline = mixture.policies[candidates:]
-    if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
-        raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
-    alpha = float(mixture.weights[:candidates].sum())
-    if abs(alpha - recorded.exploration_weight) > ROUNDING:
-        raise InvalidInput(f"the candidate has the weight {alpha:.12g}, not {recorded.exploration_weight:.12g}")
-    trusted, now = learner.evidence.trusted, learner.decide()
-    if recorded.reason == Reason.BASELINE.name:
-        if candidates or uncertainty < np.inf:
-            raise InvalidInput("a deployment of the baseline alone names other policies")
-        if now.reason is Reason.HALT:
-            raise InvalidInput("the baseline was handed out though the data had refuted its margin")
-        return trusted, np.inf, now.reason is Reason.BASELINE
-    if learner.is_refuted or not candidates:
-        raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
-    candidate = Mixture.of(mixture.weights[:candidates] / alpha, mixture.policies[:candidates])
-    lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty), learner.evidence, now)
-    bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
-    return bounds, now.uncertainty, _identical(mixture, now.mixture(learner.baseline))
-
-
-def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
-    return one is other or np.array_equal(one.probabilities, other.probabilities)
-
-
-def _identical(recorded: Mixture, proposed: Mixture | None) -> bool:
-    return (
-        proposed is not None
-        and np.array_equal(recorded.weights, proposed.weights)
-        and all(_same(one, other) for one, other in zip(recorded.policies, proposed.policies, strict=True))
-    )
-
-
-# One event after the other: is it as it must be, given all that came before it?
-#
-# Here the record is checked: its chain, its ids and places, what it names. Whether a deployment was allowed is for
-# `recheck`.
-
+_UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"
+_FALSE_SNAPSHOT = (
+    "the snapshot of the record up to this event says something else than the events do, and a campaign that is opened "
+    "may begin with it: delete it (the table safe2real_snapshot)"
+)
+_READS = 2  # of a file that others begin to write to meanwhile, before the last
 _REMEMBERED = 256  # policies kept decoded
 # The body of a told episode as it is written is its own key.
 _AS_WRITTEN = re.compile(r'\{"actions":\[[0-9,]*\],"states":\[[0-9,]*\]\}')
@@ -147,7 +53,7 @@ _DRAWN = re.compile(r'"drawn":(0|[1-9][0-9]{0,8}),')  # in a body as it is writt
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """Something in the record that is not as it must be."""
+    """A problem that `verify` found in the record."""
 
     sequence: int  # the event
     deployment: int | None
@@ -155,27 +61,191 @@ class Discrepancy:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What a record says: to be checked."""
+class Differences:
+    """Deployments whose recorded bounds differ from today's without claiming too much: older revisions, other machines."""
 
-    name: str  # of the campaign
-    problem_digest: str  # of the specification
-    events: Iterable[Event]
-    policy_content: Callable[[str], bytes | None]  # by the policy's digest
-    end: tuple[int, str] | None = None  # (sequence, digest) with which it ends, as read first: all up to it must be there
+    deployments: int
+    largest: float  # of any bound or Delta
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The result of a check of the whole record."""
+
+    events: int
+    deployments: int
+    episodes: int  # told or imported
+    samples: int
+    identical: int  # deployments whose proposal was reproduced bit for bit on this machine
+    smallest_margin: float  # over all deployments, lower bound minus threshold as computed here; inf without any
+    doubts: tuple[Doubt, ...]  # empty when certified: constants without a guarantee, data that refute an assumption
+    head: str  # digest of the last event: note it elsewhere, and give it to a later check
+    problems: tuple[Discrepancy, ...]
+    differences: Differences  # no problems: what was claimed could be claimed today, and more
+    version: str | None  # the release that the campaign was created with; None where the first event does not say
+    signatures_checked: bool | None = None  # None where the record has none and this process no key
+
+    @property
+    def standing(self) -> Standing:
+        """The standing of all deployments, by the record alone; never certified if the record does not verify."""
+        found = standing_of(self.doubts)
+        return Standing.INCOMPLETE if self.problems and found is Standing.CERTIFIED else found
+
+    @property
+    def certified(self) -> bool:
+        """Whether its standing is a guarantee."""
+        return self.standing.is_guarantee
+
+    @property
+    def holds(self) -> bool:
+        """Whether every event is as it was written and every deployment's certificate holds."""
+        return not self.problems
+
+    def describe(self) -> str:
+        """Say what was checked and found.
+
+        Returns:
+            One sentence.
+        """
+        if not self.holds:
+            first = self.problems[0]
+            return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"
+        reasons = "; ".join(map(str, self.doubts))
+        label = "certified:" if self.certified else f"{self.standing.upper()}, not a guarantee ({reasons}):"
+        found = self.differences
+        others = (
+            f"; the bounds of {found.deployments} deployments would be other ones today, by up to {found.largest:.3g}, and "
+            "claim no more than is provable"
+        )
+        return (
+            f"{label} {count(self.deployments, 'deployment')} and {count(self.episodes, 'episode')} "
+            f"({count(self.samples, 'sample')}) check; "
+            f"the smallest margin by which a bound keeps its constraint is {max(0.0, self.smallest_margin):.6g}"
+            f"{others if found.deployments else ''}{_UNCHECKED if self.signatures_checked is False else ''}"
+        )
+
+
+def verify_record(record: Record, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
+    """See `Campaign.verify`."""
+    for _ in range(_READS):
+        with suppress(Disturbed):
+            return _verified(record, head, progress)
+    return _verified(record, head, progress)
+
+
+def _verified(record: Record, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
+    problems: list[Discrepancy] = []
+    keys, found = record.journal.keys, _snapshot(record)
+
+    def report(event: Event, what: str) -> None:
+        problems.append(Discrepancy(event.sequence, event.deployment, what))
+
+    def compare(event: Event, replay: Replay) -> None:
+        """A snapshot is held against what the events alone lead to, never the other way round."""
+        if found is None or (event.sequence, event.digest) != found[:2]:
+            return
+        if contradicts(found[2], found[:2], replay, record.problem_digest, record.own_keys):
+            report(event, _FALSE_SNAPSHOT)
+
+    with record.journal.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`
+        end = transaction.last()  # first of all: every event up to it is to be accounted for
+        events = transaction.events(until=end[0])
+        if keys is not None:
+            events = signatures_checked(events, transaction.signatures(), keys, report)
+        count_checked = None if progress is None else lambda done: progress(done, end[0])
+        checker = Checker(record.name, record.problem_digest, record.fresh_learner(), transaction.blob)
+        ledger = check_record(checker, events, end=end, head=head, progress=count_checked, after=compare)
+        problems += [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
+        checked = True if keys is not None else False if transaction.is_signed() else None
+    return replace(ledger, problems=(*ledger.problems, *problems), signatures_checked=checked)
+
+
+def _snapshot(record: Record) -> tuple[int, str, bytes] | None:
+    """The one that a process would begin with; none where it cannot be read, for then it cannot be begun with."""
+    with suppress(StorageFailure), record.journal.reading(as_it_is=True) as transaction:
+        return transaction.snapshot()
+    return None
+
+
+def check_record(
+    checker: Checker,
+    events: Iterable[Event],
+    *,
+    end: tuple[int, str] | None = None,
+    head: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    after: Callable[[Event, Replay], None] | None = None,
+) -> Ledger:
+    """Check every event of a record.
+
+    Args:
+        checker: of the record's name, problem and method; it has taken nothing.
+        events: all of them, in order.
+        end: (sequence, digest) with which the record ends, as read first: all events up to it must be there.
+        head: a digest that was noted earlier; the record must still contain it.
+        progress: called with the number of events checked, as it goes.
+        after: called with every event that was taken in, and with the state that all up to it lead to.
+
+    Returns:
+        What was found; nothing is raised over a record that is wrong.
+    """
+    head_seen = head is None
+    previous = BEFORE_THE_FIRST
+    for event in events:
+        if event.sequence != checker.events + 1:
+            checker.report(event, f"events {checker.events + 1} to {event.sequence - 1} are missing")
+        checker.events = event.sequence
+        if event.digest != event.digest_after(previous):
+            checker.report(event, "the event, or the one before it, was changed after it was recorded")
+        previous = event.digest
+        head_seen = head_seen or event.digest == head
+        try:
+            checker.check(event)
+        except InvalidInput as error:
+            checker.report(event, str(error))
+        if after is not None:
+            after(event, checker.replay)
+        if progress is not None and event.sequence % 100 == 0:
+            progress(event.sequence)
+    replay, last = checker.replay, checker.events
+    whole: list[tuple[int, str]] = []  # what is wrong with the record, not with one event
+    if not head_seen:
+        whole.append((last, f"the event with digest {head} is no longer in the record"))
+    if end is not None and (last, previous) != end:
+        whole.append((last, f"the record ends with event {end[0]}, and it could be read up to event {last} only"))
+    if replay.unfinished:
+        whole.append((checker.log_begun, "the record ends within an imported log; its last part is missing"))
+    if last == 0:
+        whole.append((0, "the record is empty; its first event is missing"))
+    return Ledger(
+        events=last,
+        deployments=replay.deployments,
+        episodes=replay.told + replay.imported,
+        samples=replay.samples,
+        identical=checker.identical,
+        smallest_margin=checker.smallest_margin,
+        doubts=replay.learner.doubts(),
+        head=previous,
+        problems=(*checker.problems, *(Discrepancy(sequence, None, what) for sequence, what in whole)),
+        differences=Differences(checker.different, checker.largest_difference),
+        version=checker.version,
+    )
 
 
 class Checker:
-    """Takes the events of a record in order; `problems` are what it found."""
+    """Takes the events of a record in order: is each as it must be, given all before it? `problems` are what it found."""
 
-    def __init__(self, contents: Contents, learner: Learner) -> None:
-        self.name, self.problem, self.problem_digest = contents.name, learner.problem, contents.problem_digest
+    def __init__(
+        self, name: str, problem_digest: str, learner: Learner, policy_content: Callable[[str], bytes | None]
+    ) -> None:
+        """`learner` has counted nothing; `policy_content` returns what the record stores of a policy, by its digest."""
+        self.name, self.problem, self.problem_digest = name, learner.problem, problem_digest
         self.replay = Replay(learner)
         self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
         self.different, self.largest_difference = 0, 0.0
         self.version: str | None = None
         self.problems: list[Discrepancy] = []
-        self._policy_content = contents.policy_content
+        self._policy_content = policy_content
         self._policies: dict[str, MarkovPolicy] = {}
         self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
         # The last deployment that was checked: on what, and what it added to `identical` and `different`.
@@ -295,7 +365,7 @@ class Checker:
                 f"{len(alike)} imported episodes look like recorded ones, and the import does not say what they are"
             )
         fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
-        if number := sum(fingerprint(one["states"], one["actions"]) in fitted for _, one in episodes if fitted):
+        if number := sum(is_marked(fitted, one["states"], one["actions"]) for _, one in episodes if fitted):
             raise InvalidInput(
                 f"{number} imported episodes look like ones that the simulator was estimated from, and the import does "
                 "not say that they are others"
@@ -332,7 +402,7 @@ class Checker:
             if index >= len(body.policies):
                 raise InvalidInput(f"event {event.sequence} is not a deployment as it was recorded")
             self._asked[number] = body.policies[index]
-            check_coin(index, np.array(body.weights), coin_of(self.problem.settings.coin_seed, number))
+            _check_coin(index, np.array(body.weights), coin_of(self.problem.settings.coin_seed, number))
             self.identical, self.different = self.identical + self._last[2], self.different + self._last[3]
             return
         body, identical, different = AskBody.read(event), self.identical, self.different
@@ -341,6 +411,7 @@ class Checker:
         self._last = (basis, body, self.identical - identical, self.different - different)
 
     def _check_claims(self, body: AskBody, number: int) -> None:
+        """Refuse a deployment that was not allowed on what was counted before it, or that claims more than is provable."""
         settings, learner = self.problem.settings, self.replay.learner
         check_bounds(body.bounds, settings)
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
@@ -349,14 +420,32 @@ class Checker:
         counted = learner.evidence.counts.episodes
         if body.episodes_counted != counted:
             raise InvalidInput(f"the model had counted {count(counted, 'episode')} here, not {body.episodes_counted}")
-        found = recheck(body, mixture, coin_of(settings.coin_seed, number), learner)
-        self.identical += found.identical
-        self.smallest_margin = min(self.smallest_margin, found.margin)
-        if found.doubts:
-            raise InvalidInput("; ".join(found.doubts))
-        if found.difference is not None:
+        _check_coin(body.drawn, mixture.weights, coin_of(settings.coin_seed, number))
+        doubts = learner.doubts()
+        if body.certified and doubts:
+            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
+        bounds, delta, identical = _provable(body, mixture, learner)
+        self.identical += identical
+        thresholds, claimed = learner.simulator.thresholds, np.array(body.lower_bounds, dtype=np.float64)
+        for found, how in ((claimed, "recorded"), (bounds, "proved")):
+            if found.shape != thresholds.shape:
+                raise InvalidInput(f"{found.size} lower bounds are {how} for {thresholds.size} constraints")
+        self.smallest_margin = min(self.smallest_margin, float(np.min(bounds - thresholds, initial=np.inf)))
+        if not (bounds >= thresholds - ROUNDING).all():
+            raise InvalidInput(f"the certificate does not hold: the data prove {_in_words(learner, bounds)}")
+        if not (claimed <= bounds + ROUNDING).all():
+            raise InvalidInput(
+                f"the recorded lower bounds claim more than the data prove: {_in_words(learner, claimed)}; proved is "
+                f"{_in_words(learner, bounds)}"
+            )
+        if not (claimed >= thresholds - ROUNDING).all():
+            raise InvalidInput(f"the recorded lower bounds miss what was asked for: {_in_words(learner, claimed)}")
+        difference = max(
+            float(np.max(bounds - claimed, initial=0.0)), _uncertainty_of(body) - delta if delta < np.inf else 0
+        )
+        if difference > ROUNDING or body.certified != (not doubts) or body.reason != learner.decide().reason.name:
             self.different += 1
-            self.largest_difference = max(self.largest_difference, found.difference)
+            self.largest_difference = max(self.largest_difference, difference if difference < np.inf else 0.0)
 
     def _policy(self, digest: Any) -> MarkovPolicy:
         if not isinstance(digest, str):
@@ -380,177 +469,55 @@ def _body(event: Event, what: str, *required: str, optional: tuple[str, ...] = (
     return check_keys(from_text(event.body, what), what, required=required, optional=optional)
 
 
-_UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"
-_FALSE_SNAPSHOT = (
-    "the snapshot of the record up to this event says something else than the events do, and a campaign that is opened "
-    "may begin with it: delete it (the table safe2real_snapshot)"
-)
-_READS = 2  # of a file that others begin to write to meanwhile, before the last
+def _in_words(learner: Learner, bounds: Floats) -> str:
+    """Lower bounds [K] on V_c, and what was asked for, as the user wrote it."""
+    pairs = zip(learner.simulator.wordings, bounds, learner.simulator.thresholds, strict=True)
+    return ", ".join(
+        f"{words.quantity} {words.relation} {words.number(low):.12g} ({words.bound(limit)})" for words, low, limit in pairs
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """Deployments that would be another today, and claim no more than is provable: older revisions, other machines."""
-
-    deployments: int
-    largest: float  # of any bound or Delta
+def _check_coin(index: int, weights: Floats, coin: float) -> None:
+    """Refuse a policy that is not the one which the coin shows."""
+    if index != drawn(weights, coin):
+        raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """The result of a check of the whole record."""
-
-    events: int
-    deployments: int
-    episodes: int  # told or imported
-    samples: int
-    identical: int  # deployments whose proposal was reproduced bit for bit on this machine
-    smallest_margin: float  # over all deployments, lower bound minus threshold as computed here; inf without any
-    doubts: tuple[Doubt, ...]  # empty when certified: constants without a guarantee, data that refute an assumption
-    head: str  # digest of the last event: note it elsewhere, and give it to a later check
-    problems: tuple[Discrepancy, ...]
-    differences: Differences  # no problems: what was claimed could be claimed today, and more
-    version: str | None  # the release that the campaign was created with; None where the first event does not say
-    signatures_checked: bool | None = None  # None where the record has none and this process no key
-
-    @property
-    def standing(self) -> Standing:
-        """What the deployments are worth, as far as the record shows: nothing is shown by one that does not check."""
-        found = standing_of(self.doubts)
-        return Standing.INCOMPLETE if self.problems and found is Standing.CERTIFIED else found
-
-    @property
-    def certified(self) -> bool:
-        """Whether its standing is a guarantee."""
-        return self.standing.is_guarantee
-
-    @property
-    def holds(self) -> bool:
-        """Whether every event is as it was written and every deployment's certificate holds."""
-        return not self.problems
-
-    def describe(self) -> str:
-        """What was checked and what was found, in one sentence."""
-        if not self.holds:
-            first = self.problems[0]
-            return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"
-        reasons = "; ".join(map(str, self.doubts))
-        label = "certified:" if self.certified else f"{self.standing.upper()}, not a guarantee ({reasons}):"
-        found = self.differences
-        others = (
-            f"; the bounds of {found.deployments} deployments would be other ones today, by up to {found.largest:.3g}, and "
-            "claim no more than is provable"
-        )
-        return (
-            f"{label} {count(self.deployments, 'deployment')} and {count(self.episodes, 'episode')} "
-            f"({count(self.samples, 'sample')}) check; "
-            f"the smallest margin by which a bound keeps its constraint is {max(0.0, self.smallest_margin):.6g}"
-            f"{others if found.deployments else ''}{_UNCHECKED if self.signatures_checked is False else ''}"
-        )
+def _provable(recorded: AskBody, mixture: Mixture, learner: Learner) -> tuple[Floats, float, bool]:
+    """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
+    candidates, uncertainty = recorded.candidates, _uncertainty_of(recorded)
+    baseline = mixture.policies[candidates:]
+    if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
+        raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
+    alpha = float(mixture.weights[:candidates].sum())
+    if abs(alpha - recorded.exploration_weight) > ROUNDING:
+        raise InvalidInput(f"the candidate has the weight {alpha:.12g}, not {recorded.exploration_weight:.12g}")
+    trusted, now = learner.evidence.trusted, learner.decide()
+    if recorded.reason == Reason.BASELINE.name:
+        if candidates or uncertainty < np.inf:
+            raise InvalidInput("a deployment of the baseline alone names other policies")
+        if now.reason is Reason.HALT:
+            raise InvalidInput("the baseline was handed out though the data had refuted its margin")
+        return trusted, np.inf, now.reason is Reason.BASELINE
+    if learner.is_refuted or not candidates:
+        raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
+    candidate = Mixture.of(mixture.weights[:candidates] / alpha, mixture.policies[:candidates])
+    lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty), learner.evidence, now)
+    bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
+    return bounds, now.uncertainty, _identical(mixture, now.mixture(learner.baseline))
 
 
-def verify_record(record: Record, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
-    """See `Campaign.verify`."""
-    for _ in range(_READS):
-        with suppress(Disturbed):
-            return _verified(record, head, progress)
-    return _verified(record, head, progress)
+def _uncertainty_of(recorded: AskBody) -> float:
+    return np.inf if recorded.uncertainty is None else recorded.uncertainty
 
 
-def _verified(record: Record, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
-    problems: list[Discrepancy] = []
-    keys, found = record.journal.keys, _snapshot(record)
-
-    def report(event: Event, what: str) -> None:
-        problems.append(Discrepancy(event.sequence, event.deployment, what))
-
-    def compare(event: Event, replay: Replay) -> None:
-        """A snapshot is held against what the events alone lead to, never the other way round."""
-        if found is None or (event.sequence, event.digest) != found[:2]:
-            return
-        if says_otherwise(found[2], found[:2], replay, record.problem_digest, record.own_keys):
-            report(event, _FALSE_SNAPSHOT)
-
-    with record.journal.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`
-        end = transaction.last()  # first of all: every event up to it is to be accounted for
-        events = transaction.events(until=end[0])
-        if keys is not None:
-            events = signatures_checked(events, transaction.signatures(), keys, report)
-        learner, of_all = record.fresh_learner(), None if progress is None else lambda done: progress(done, end[0])
-        contents = Contents(record.name, record.problem_digest, events, transaction.blob, end)
-        ledger = check_record(contents, learner, head=head, progress=of_all, after=compare)
-        problems += [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
-        checked = True if keys is not None else False if transaction.is_signed() else None
-    return replace(ledger, problems=(*ledger.problems, *problems), signatures_checked=checked)
+def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
+    return one is other or np.array_equal(one.probabilities, other.probabilities)
 
 
-def _snapshot(record: Record) -> tuple[int, str, bytes] | None:
-    """The one that a process would begin with; none where it cannot be read, for then it cannot be begun with."""
-    with suppress(StorageFailure), record.journal.reading(as_it_is=True) as transaction:
-        return transaction.snapshot()
-    return None
-
-
-def check_record(
-    contents: Contents,
-    learner: Learner,
-    *,
-    head: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    after: Callable[[Event, Replay], None] | None = None,
-) -> Ledger:
-    """Check every event of a record; `learner` has counted nothing.
-
-    Args:
-        contents: what the record says.
-        learner: of the problem and method of the record, which has counted nothing.
-        head: a digest that was noted earlier; the record must still contain it.
-        progress: called with the number of events checked, as it goes.
-        after: called with every event that was taken in, and with the state that all up to it lead to.
-
-    Returns:
-        What was found; nothing is raised over a record that is wrong.
-    """
-    end = contents.end
-    checker = Checker(contents, learner)
-    head_seen = head is None
-    previous = BEFORE_THE_FIRST
-    for event in contents.events:
-        if event.sequence != checker.events + 1:
-            checker.report(event, f"events {checker.events + 1} to {event.sequence - 1} are missing")
-        checker.events = event.sequence
-        if event.digest != event.digest_after(previous):
-            checker.report(event, "the event, or the one before it, was changed after it was recorded")
-        previous = event.digest
-        head_seen = head_seen or event.digest == head
-        try:
-            checker.check(event)
-        except InvalidInput as error:
-            checker.report(event, str(error))
-        if after is not None:
-            after(event, checker.replay)
-        if progress is not None and event.sequence % 100 == 0:
-            progress(event.sequence)
-    replay, last = checker.replay, checker.events
-    of_all: list[tuple[int, str]] = []
-    if not head_seen:
-        of_all.append((last, f"the event with digest {head} is no longer in the record"))
-    if end is not None and (last, previous) != end:
-        of_all.append((last, f"the record ends with event {end[0]}, and it could be read up to event {last} only"))
-    if replay.unfinished:
-        of_all.append((checker.log_begun, "the record ends within an imported log; its last part is missing"))
-    if last == 0:
-        of_all.append((0, "the record is empty; its first event is missing"))
-    return Ledger(
-        events=last,
-        deployments=replay.deployments,
-        episodes=replay.told + replay.imported,
-        samples=replay.samples,
-        identical=checker.identical,
-        smallest_margin=checker.smallest_margin,
-        doubts=replay.learner.doubts(),
-        head=previous,
-        problems=(*checker.problems, *(Discrepancy(sequence, None, what) for sequence, what in of_all)),
-        differences=Differences(checker.different, checker.largest_difference),
-        version=checker.version,
+def _identical(recorded: Mixture, proposed: Mixture | None) -> bool:
+    return (
+        proposed is not None
+        and np.array_equal(recorded.weights, proposed.weights)
+        and all(_same(one, other) for one, other in zip(recorded.policies, proposed.policies, strict=True))
     )

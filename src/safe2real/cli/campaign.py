@@ -1,4 +1,4 @@
-"""`safe2real campaign ...`: a controller in any language drives a campaign by starting a process for each step."""
+"""`safe2real campaign ...`: a controller in any language drives a campaign, one process for each step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ commands = typer.Typer(
 
 
 class Format(Enum):
-    """What `export` writes."""
+    """The formats of `export`."""
 
     CSV = "csv"
     JSON = "json"
@@ -42,18 +42,18 @@ def init(
         str, typer.Argument(metavar="SPEC", help="The specification, a .toml or JSON file; - for JSON on standard input.")
     ],
     trust_margin: Annotated[
-        bool, typer.Option("--trust-margin", help="The baseline has its margin, although it misses it on the simulator.")
+        bool, typer.Option("--trust-margin", help="Accept a baseline whose stated margin the simulator does not show.")
     ] = False,
     no_code: NoCode = False,
     files_anywhere: FilesAnywhere = False,
     lease: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long a deployment may be out before status names it.")
+        float | None, typer.Option(metavar="SECONDS", help="Time after which a deployment that is out counts as overdue.")
     ] = None,
     withdraw_overdue: Annotated[
-        bool, typer.Option("--withdraw-overdue", help="Take back what is out for longer than the lease, at the next ask.")
+        bool, typer.Option("--withdraw-overdue", help="Withdraw overdue deployments at the next ask.")
     ] = False,
 ) -> None:
-    """Begin a campaign. An existing one is never overwritten.
+    """Create a campaign. An existing one is never overwritten.
 
     SPEC holds horizon, simulator, baseline and settings, and usually start and constraints.
     A .toml file that names an environment runs code: `module:id` imports the module. Give
@@ -75,26 +75,19 @@ def init(
 @commands.command()
 def ask(
     url: Url,
-    worker: Annotated[str, typer.Option(help="Who runs the episodes; any name, a different one for each machine.")],
+    worker: Annotated[str, typer.Option(help="The machine that runs the episodes; a different name for each machine.")],
     n: Annotated[int, typer.Option("-n", help="How many episodes to run before asking again.")] = 1,
 ) -> None:
     """Get policies to run, each for one episode, recorded before they are printed.
 
-    Until they are told or abandoned, the same worker gets the same ones again;
-    but what rests on an assumption that the data have refuted since is withdrawn,
-    and listed under `withdrawn`: do not run it any more.
+    The same worker gets the same deployments again until it tells or abandons them.
+    Deployments that rest on a refuted assumption are withdrawn and listed under
+    `withdrawn`: do not run them any more.
     A deterministic policy lists for every step the action in every state;
     a stochastic one, for every step and state the probability of every action.
     """
     with Campaign.open(url) as opened:
-        deployments = opened.ask_batch(n, worker=worker)
-        answer(
-            {
-                "certified": all(deployment.certificate.certified for deployment in deployments),
-                "deployments": [documents.deployment_document(deployment) for deployment in deployments],
-                "withdrawn": [asdict(one) for one in deployments[0].withdrawn],
-            }
-        )
+        answer(documents.asked_document(opened.ask_batch(n, worker=worker)))
 
 
 @commands.command()
@@ -102,14 +95,14 @@ def tell(
     url: Url,
     id: Id,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help='{"states": [...], "actions": [...]}; standard input if none, or for -.')
+        str, typer.Argument(metavar="FILE", help='{"states": [...], "actions": [...]}; standard input by default, or for -.')
     ] = "-",
     partial: Partial = False,
     left_model: Annotated[
         bool,
         typer.Option(
             "--left-model",
-            help="The last action led where the model has no state: as many actions as states, none if it began there.",
+            help="The last action led to a state that the model does not have: give as many actions as states.",
         ),
     ] = False,
     worker: Worker = None,
@@ -121,22 +114,24 @@ def tell(
     """
     episode = read_document(file)
     with Campaign.open(url) as opened:
-        receipt = opened.tell_json(id, episode, partial=partial, left_model=left_model, worker=worker, force=force)
+        receipt = opened.tell(id, episode, partial=partial, left_model=left_model, worker=worker, force=force)
         answer({"id": id, **documents.receipt_document(receipt)})
 
 
 @commands.command()
 def abandon(
     url: Url,
-    reason: Annotated[str, typer.Option(help="Why; it must have nothing to do with what happened in the episode.")],
+    reason: Annotated[str, typer.Option(help="Why; it must not depend on what happened in the episode.")],
     id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The deployment's id, from the answer to ask.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Everything that --worker holds: its machine is gone.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every deployment that --worker holds, for example because its machine is gone.")
+    ] = False,
     worker: Worker = None,
     force: Force = None,
 ) -> None:
-    """Give up on a deployment, so that its worker gets another one. Told later, its episode is still taken."""
+    """Abandon a deployment, so that its worker gets another one. Its episode is still accepted later."""
     if every != (id is None) or (every and (worker is None or force is not None)):
-        raise InvalidInput("give the ID of one deployment, or --all with the --worker whose deployments are given up")
+        raise InvalidInput("give the ID of one deployment, or --all with the --worker whose deployments are abandoned")
     with Campaign.open(url) as opened:
         if id is None and worker is not None:
             answer({"worker": worker, "ids": opened.abandon_all(worker, reason)})
@@ -150,22 +145,28 @@ def import_log(
     file: Annotated[
         str | None, typer.Argument(metavar="FILE", help="JSON Lines, one episode object a line; - for standard input.")
     ] = None,
-    source: Annotated[str | None, typer.Option(help="The name of the log; one log is imported once under one name.")] = None,
+    source: Annotated[str | None, typer.Option(help="The name of the log, unique in the campaign.")] = None,
     policy: Annotated[
         str, typer.Option(metavar="FILE|baseline", help="The policy that collected the log: a JSON file, or `baseline`.")
     ] = "baseline",
     partial: Partial = False,
     overlap: Annotated[
-        Overlap, typer.Option(help="Episodes that look like recorded ones: the same (skip), or others (count)?")
+        Overlap,
+        typer.Option(
+            help="Treatment of episodes that equal recorded ones: refuse the log, skip them, or count them as others."
+        ),
     ] = Overlap.REFUSE,
     earlier: Annotated[
-        str | None, typer.Option("--from", metavar="CAMPAIGN", help="Another campaign: take over all of its episodes.")
+        str | None,
+        typer.Option(
+            "--from", metavar="CAMPAIGN", help="Another campaign on the same system, whose episodes are all taken over."
+        ),
     ] = None,
 ) -> None:
     """Add episodes that a known policy collected earlier, all or none. The log must be complete.
 
-    An episode may have an `id`, any text that names it in every log. With `--from OLD` every episode of another campaign on
-    the same system is taken over, after a refutation for example.
+    An episode may have an `id`, a text that identifies it in every log. `--from OLD` takes over every episode of another
+    campaign on the same system, for example after a refutation.
     """
     if earlier is not None:
         if file is not None or source is not None:
@@ -182,20 +183,19 @@ def import_log(
         horizon = fixed.simulator.horizon
         collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
         receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)
-        counts = {"episodes": len(episodes), "skipped": receipt.skipped}
-        answer({"source": source, **counts, **documents.receipt_document(receipt)})
+        answer(documents.imported_document(source, len(episodes), receipt))
 
 
 @commands.command()
 def status(
     url: Url,
     forecast: Annotated[
-        bool, typer.Option("--forecast/--no-forecast", help="Rehearse the rest of the campaign to guess its length.")
+        bool, typer.Option("--forecast/--no-forecast", help="Rehearse the rest of the campaign to forecast its length.")
     ] = True,
 ) -> None:
-    """Show where the campaign stands, what is out, and how long it may still take."""
+    """Show the campaign's standing, the deployments that are out, and a forecast of the rest."""
     with Campaign.open(url) as opened:
-        answer(documents.status_document(opened.status(forecast=forecast), opened))
+        answer(documents.status_document(opened, forecast=forecast))
 
 
 @commands.command()
@@ -214,7 +214,7 @@ def plan(
         typer.Option(metavar="DIR", help="Also write plan.npz (for load_plan), plan.json and policy.csv into this folder."),
     ] = None,
 ) -> None:
-    """Plan for any reward, at any time. No more real data is needed.
+    """Plan for any reward, at any time, without more real data.
 
     The policy is a mixture: draw one of `policies` with `weights` before each
     episode and run it to the end. Use it only if certificate.holds is true.
@@ -234,14 +234,14 @@ def plan(
 def declare(
     url: Url,
     add: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="A reward to explore for; FILE as for plan. Repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="A reward to declare; FILE as for plan. Repeatable.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A reward to leave out. Repeatable.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A declared reward to drop. Repeatable.")] = None,
 ) -> None:
-    """Add rewards to those that the campaign explores for, or drop some; only with the algorithm "declared rewards".
+    """Add declared rewards, or drop some; only with the algorithm "declared rewards".
 
-    Recorded, all or nothing. What is out stays out. After a stop the campaign goes on
-    if a reward is not accurate yet.
+    Recorded, all or none. Deployments that are out stay out. After a stop the campaign
+    goes on if a reward is not accurate yet.
     """
     rewards: dict[str, Any] = {}
     for given in add or ():
@@ -250,14 +250,12 @@ def declare(
             raise InvalidInput(f"--add is {given!r}; give NAME=FILE, each name once")
         rewards[name] = io.read_array(file, f"rewards.{name}")
     with Campaign.open(url) as opened:
-        receipt = opened.declare(rewards, drop=drop or ())
-        named = [one.name for one in opened.status(forecast=False).rewards]
-        answer({"sequence": receipt.sequence, "new": receipt.new, "rewards": named})
+        answer(documents.declared_document(opened, opened.declare(rewards, drop=drop or ())))
 
 
 @commands.command("map")
 def mismatch_map(url: Url) -> None:
-    """Show for every row of the simulator how far it is from reality, and what is known about it."""
+    """Show, for every row of the simulator, bounds on its distance from reality and a verdict."""
     with Campaign.open(url) as opened:
         answer(documents.map_document(opened.mismatch_map()))
 
@@ -266,10 +264,11 @@ def mismatch_map(url: Url) -> None:
 def verify(
     url: Url,
     head: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="`head` of an earlier status or verify; it must still be there.")
+        str | None,
+        typer.Option(metavar="DIGEST", help="`head` of an earlier status or verify, which the record must still contain."),
     ] = None,
 ) -> None:
-    """Compute every deployment's certificate again from the record alone. Exit code 6 if anything is not as it must be."""
+    """Recompute every certificate from the record. Exit code 6 if there is any discrepancy."""
     with Campaign.open(url) as opened, io.progress_bar("events") as progress:
         ledger = opened.verify(head=head, progress=progress)
     answer(documents.ledger_document(ledger))
@@ -309,9 +308,9 @@ def export(
 
 @commands.command()
 def report(
-    url: Url, out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page; one file with everything in it.")]
+    url: Url, out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page, one self-contained file.")]
 ) -> None:
-    """Write a page for people: where the campaign stands, what was deployed, where the simulator is wrong."""
+    """Write an HTML report: the campaign's standing, its deployments, and the rows where the simulator is wrong."""
     from safe2real.report.campaign_report import write_campaign_report
 
     _check_out(out, url)
@@ -321,8 +320,10 @@ def report(
 
 
 @commands.command()
-def backup(url: Url, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy; nothing is overwritten.")]) -> None:
-    """Copy an SQLite campaign while others write to it, and check the copy.
+def backup(
+    url: Url, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy; an existing file is not overwritten.")]
+) -> None:
+    """Copy an SQLite campaign while other processes write to it, and check the copy.
 
     To restore: stop every process that uses the campaign, move FILE, FILE-wal
     and FILE-shm away, put the copy in place of FILE, and say so with `branch`.
@@ -335,9 +336,9 @@ def backup(url: Url, out: Annotated[Path, typer.Option(metavar="FILE", help="The
 @commands.command()
 def branch(
     url: Url,
-    reason: Annotated[str, typer.Option(help="Why the record was restored; it must have nothing to do with the episodes.")],
+    reason: Annotated[str, typer.Option(help="Why the record was restored; it must not depend on the episodes.")],
 ) -> None:
-    """Say that the record was restored from a copy and goes on from here. What had come after is lost.
+    """Record that the journal was restored from a copy and continues from here. Later events are lost.
 
     Processes that saw more of the record refuse to write until the campaign is
     opened again, and ids that were handed out after the copy are refused.
@@ -348,13 +349,13 @@ def branch(
 
 @commands.command()
 def load(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` has written; - for stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A record that `export` wrote; - for standard input.")],
     url: Url,
 ) -> None:
-    """Make a campaign at URL from an exported record, as far as it can be proved.
+    """Make a campaign at URL from an exported record, as far as it is valid.
 
-    The first event with which something is wrong, and all after it, are left
-    out; the answer says how many and why. The record goes on as a new branch.
+    The first invalid event and all later ones are left out; the answer says
+    how many and why. The record continues as a new branch.
     """
     from safe2real.campaign.backup import load_record
 
@@ -363,7 +364,7 @@ def load(
 
 
 def _check_out(out: Path, url: str) -> None:
-    """What is written replaces what was there: never the campaign itself, nor what SQLite keeps beside it."""
+    """Refuse to overwrite the campaign itself, or a file that SQLite keeps beside it."""
     if looks_like_a_connection(str(out)) or "://" in str(out):
         raise InvalidInput(f"--out is {shown_place(str(out))!r}, which is no file name; give a place for what is written")
     place = parse_place(url)

@@ -1,4 +1,4 @@
-"""`safe2real check SPEC`: what can be known before the first deployment."""
+"""`safe2real check SPEC`: checks and rehearsals before the first deployment."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check(
         Path | None,
         typer.Option(metavar="FILE", help='Episodes of the baseline on the REAL system: {"states", "actions"} a line.'),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Rehearsals.")] = 3,
-    max_rounds: Annotated[int, typer.Option(min=1, help="Rounds of a rehearsal at most.")] = 20_000,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Time for all rehearsals; none begins a batch later.")] = 60.0,
+    runs: Annotated[int, typer.Option(min=1, help="Number of rehearsals.")] = 3,
+    max_rounds: Annotated[int, typer.Option(min=1, help="Rounds of a rehearsal, at most.")] = 20_000,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for all rehearsals; no batch begins later.")] = 60.0,
     guess_rows: GuessRows = None,
     guess_gap: GuessGap = None,
     compare: Annotated[
@@ -39,7 +39,7 @@ def check(
     as_json: AsJson = False,
     engine: EngineName = "local",
     jobs: Annotated[
-        int | None, typer.Option(help="Processes for rehearsals, -1 for one per core; without it, this one.")
+        int | None, typer.Option(help="Processes for rehearsals, -1 for one per core; by default this process.")
     ] = None,
     address: Address = None,
     no_code: NoCode = False,
@@ -113,8 +113,8 @@ def _print(found: Preflight, out: Path | None) -> None:
     colours = {"advice": "cyan", "warning": "yellow", "failure": "red"}
     for finding in found.worst_first:
         typer.secho(str(finding), fg=colours.get(finding.level.value))
-    for claim, why in found.guarantees.items():
-        typer.echo(f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}")
+    for claim in found.claims:
+        typer.echo(claim)
     typer.echo(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")
     if out is not None:
         typer.echo(f"page: {out / 'preflight.html'}\nfigure: {out / 'preflight.png'}")

@@ -1,4 +1,4 @@
-"""What commands print and how they end: one answer on standard output, errors as one line of JSON, an exit code each."""
+"""Output of commands: one answer on standard output, errors as one line of JSON, and exit codes."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ import typer
 from typer.core import TyperGroup
 
 from safe2real import progress
-from safe2real.campaign.journal.url import remember_secrets, without_secrets
+from safe2real.campaign.journal.url import remember_secrets, safe_message, without_secrets
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 from safe2real.model.serialization import array_from_json, bounded, from_text
 from safe2real.progress import Report
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
-NOT_READY = 7  # a check found what must be mended first, or a rehearsal was unsafe
+NOT_READY = 7  # a check failed, or a rehearsal was unsafe
 _INTERRUPTED = 130  # as shells say it of SIGINT
 _EXITS = {InvalidInput.kind: 2, OutOfOrder.kind: 3, Conflict.kind: 4, StorageFailure.kind: 5, Halted.kind: 8}
 _CODES = {
     0: "done",
     1: "internal: a mistake of safe2real itself; please report it",
-    2: "invalid-input: what was given is wrong; nothing was recorded",
-    3: "stopped: nothing is left to deploy; plans are as good as they will be",
-    4: "conflict: the record, or the folder, says otherwise already; it stays",
+    2: "invalid-input: the input is invalid; nothing was recorded",
+    3: "stopped: the campaign has stopped; nothing is left to deploy",
+    4: "conflict: the record, or the folder, holds something else already, which stays",
     5: "storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
-    NOT_VERIFIED: "verify has found problems; they are in its answer",
-    NOT_READY: "something fails that is to be mended first, or something unsafe was rehearsed, or a promise was not kept",
-    8: "halted: the data refute the margin of the baseline; nothing is handed out any more: stop the machine",
-    _INTERRUPTED: "interrupted: by Ctrl-C; what was recorded stays",
+    NOT_VERIFIED: "verify found problems; they are in its answer",
+    NOT_READY: "a check fails, a rehearsed deployment was unsafe, or a promise was not kept",
+    8: "halted: the data refute the baseline's margin; nothing more is deployed: stop the machine",
+    _INTERRUPTED: "interrupted: by Ctrl-C; recorded events stay",
 }
 
 
@@ -48,18 +48,17 @@ def exit_codes(*codes: int) -> str:
     return "\n\n".join([head, *(f"{code}  {_CODES[code]}" for code in codes)])  # the help joins the lines of a paragraph
 
 
-_STOPPED = "stopped by Ctrl-C; what was recorded stays: the same command goes on from there"
-_LONGEST = 4000  # characters of a message
+_STOPPED = "stopped by Ctrl-C; recorded events stay, and the same command goes on from there"
 _TRACEBACK = "SAFE2REAL_TRACEBACK"
 _CHATTY = ("psycopg", "sqlalchemy", "matplotlib", "numba", "gymnasium", "minari")
 
-# Of everything that is wrong with options and arguments; Typer has these classes from Click but does not export them.
+# Errors of options and arguments; Typer uses these classes of Click and does not export them.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _NoArguments = getattr(sys.modules[_UsageError.__module__], "NoArgsIsHelpError", ())
 
 
 class JsonErrors(TyperGroup):
-    """The program: whatever its commands raise is one JSON line, and so is what is wrong with their options."""
+    """The program: errors of its commands and options are one JSON line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         with _json_errors():
@@ -74,7 +73,7 @@ class JsonErrors(TyperGroup):
 def _json_errors() -> Iterator[None]:
     try:
         yield
-    except _NoArguments:  # answered with the help
+    except _NoArguments:  # the answer is the help
         raise
     except _UsageError as error:
         _fail_usage(error)
@@ -82,11 +81,13 @@ def _json_errors() -> Iterator[None]:
         _fail(error.kind, str(error), _EXITS[error.kind], error)
     except KeyboardInterrupt as error:
         _fail("interrupted", _STOPPED, _INTERRUPTED, error)
+    except typer.Abort as error:  # Ctrl-C, or the end of the input, at a question
+        _fail("interrupted", "a question was not answered; answer it, or give its option", _INTERRUPTED, error)
     except (MemoryError, RecursionError) as error:
         what = "memory" if isinstance(error, MemoryError) else "depth"
         _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)
     except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader of the answer has gone
+        if error.errno == errno.EPIPE:  # the reader of the answer is gone
             raise
         _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
 
@@ -102,20 +103,23 @@ def _fail(kind: str, message: str, code: int, cause: BaseException) -> NoReturn:
 
 
 def _line(kind: str, message: str) -> str:
-    """Every message of the command line passes here: what the user typed, or a driver wrote, may hold a password."""
-    safe = without_secrets(message[: 10 * _LONGEST])  # what is beyond is not shown, and would take long to look at
-    return json.dumps({"error": kind, "message": safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."})
+    """Return an error line without secrets; every message passes through here, since arguments may hold a password."""
+    return json.dumps({"error": kind, "message": safe_message(message)})
 
 
 def keep_to_one_line() -> None:
-    """Keep standard error to our own lines: no tracebacks, which show what was typed, and no warnings of libraries."""
+    """Keep tracebacks, which show arguments, and warnings of libraries off standard error."""
     sys.excepthook = _last_word
-    for argument in sys.argv[1:]:  # wherever it stands: a place may have been given where something else belongs
+    for argument in sys.argv[1:]:  # any of them may be a place with a password
         remember_secrets(argument)
     for name in _CHATTY:
         logging.getLogger(name).addHandler(logging.NullHandler())
-    if not sys.warnoptions:  # asked for with -W
-        warnings.simplefilter("ignore")
+    if not sys.warnoptions:  # requested with -W
+        warnings.showwarning = _unsaid  # libraries add filters of their own when they are imported, as gymnasium does
+
+
+def _unsaid(*_: Any, **__: Any) -> None:
+    """Show nothing of a warning."""
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -178,7 +182,7 @@ def answer(document: Any) -> None:
 
 
 def progress_bar(label: str) -> AbstractContextManager[Report | None]:
-    """Show a bar with the time left on a terminal: yields `report(done, total)`, and None off a terminal."""
+    """Show a bar with the time left on a terminal: yields `report(done, total)`, or None off a terminal."""
     return progress.progress_bar(label, after=0.0)
 
 

@@ -1,4 +1,4 @@
-"""`safe2real run SPEC`: a whole campaign, rehearsed on a reality that is known."""
+"""`safe2real run SPEC`: a whole campaign, rehearsed on a known reality."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from safe2real.preflight.spec_file import SpecFile
 
 EXITS = exit_codes(0, 1, 2, 4, 5, 6, 7, 130)
-_WORTH = {  # of everything that was handed out, for people
+_WORTH = {  # of all deployments, for people
     Standing.CERTIFIED: "certified",
     Standing.HEURISTIC: "HEURISTIC, not a guarantee",
     Standing.REFUTED: "NOT GUARANTEED (an assumption is not true of this reality)",
     Standing.INCOMPLETE: "NOT GUARANTEED (something is missing)",
 }
-_FORECAST_SIZE = 200_000  # S A H up to which the report rehearses what is left
+_FORECAST_SIZE = 200_000  # S A H up to which the report has a forecast
 _TABLE_SIZE = 1_000_000  # S A H up to which plans are written as tables, too
 
 
 def run(
     spec: Spec,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the campaign, the report, the figures and the plans go.")
+        Path | None, typer.Option(metavar="DIR", help="The folder for campaign, report, figures and plans.")
     ] = None,
     max_rounds: Annotated[int | None, typer.Option(min=1, help="Deployments in all; the file's own by default.")] = None,
     guess_rows: GuessRows = None,
@@ -44,8 +44,8 @@ def run(
 ) -> None:
     """Rehearse a whole campaign from a file: ask and tell, plans, verification, report.
 
-    The reality is the file's table `real`, or a guess. Run it again to go on where
-    it ended; nothing that was deployed is lost.
+    The reality is the file's table `real`, or a guess. The same command continues
+    an earlier run; its deployments are kept.
     """
     from safe2real.campaign.files import write_document
     from safe2real.model.serialization import within
@@ -89,7 +89,7 @@ def run(
 
 
 def _write(campaign: Campaign, ended: RehearsedCampaign, folder: Path) -> dict[str, str]:
-    """The report and the figures, by name."""
+    """Write the report and the figures, and return them by name."""
     from safe2real.evidence.row_rule import Separation
     from safe2real.plots.map import draw_mismatch
     from safe2real.report.campaign_report import write_campaign_report
@@ -109,7 +109,7 @@ def _write(campaign: Campaign, ended: RehearsedCampaign, folder: Path) -> dict[s
 
 
 def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
-    """Which state is what, where an environment was numbered."""
+    """Write the environment's state behind each state of the model, if there is an environment."""
     from safe2real.campaign.files import write_document
     from safe2real.preflight.spec_file import numbering_of
 
@@ -120,7 +120,7 @@ def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
 
 
 def _write_plans(given: SpecFile, ended: RehearsedCampaign, folder: Path) -> dict[str, str]:
-    """plans/0, plans/1, ...: each plan in a file, and as tables where those are not too long."""
+    """Write plans/0, plans/1, ...: each plan as a file, and as tables if these are not too long."""
     if not ended.plans:
         return {}
     for number, plan in enumerate(one.plan for one in ended.plans):

@@ -1,4 +1,4 @@
-"""`safe2real serve ...`: campaigns over HTTP, and the tokens of those who may ask."""
+"""`safe2real serve ...`: campaigns over HTTP, and tokens for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safe2real.errors import InvalidInput
 if TYPE_CHECKING:
     from safe2real.service.tokens import Tokens
 
-# What the service needs is imported by the commands themselves: the others do without it.
+# The service's dependencies are imported by the commands that use them.
 
 
 class _Serving(TyperGroup):
@@ -26,7 +26,7 @@ class _Serving(TyperGroup):
         return super().parse_args(ctx, args if known else ["run", *args])
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The options of `serve PLACE`, too."""
+        """Show the options of `serve PLACE`, too."""
         super().format_help(ctx, formatter)
         run = self.commands["run"]
         run.format_help(run.context_class(run, ctx.parent, info_name="serve"), formatter)
@@ -39,11 +39,11 @@ commands = typer.Typer(
     help="Serve campaigns over HTTP: `safe2real serve PLACE [OPTIONS]`, with the options below. PLACE is a folder of "
     "SQLite campaigns (NAME.db), or postgresql://user@host/database, where each campaign is a schema.",
 )
-tokens = typer.Typer(no_args_is_help=True, help="Who may ask: tokens, kept as digests beside the campaigns.")
+tokens = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens, kept as digests beside the campaigns.")
 commands.add_typer(tokens, name="token")
 At = Annotated[
     str | None,
-    typer.Option(metavar="PLACE", envvar="SAFE2REAL_PLACE", show_envvar=True, help="What `safe2real serve` is given."),
+    typer.Option(metavar="PLACE", envvar="SAFE2REAL_PLACE", show_envvar=True, help="The PLACE of `safe2real serve`."),
 ]
 
 
@@ -54,14 +54,14 @@ def run(
     ],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for one that is free.", min=0, max=65535)] = 8080,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Answer without tokens; on loopback alone.")] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Answer without tokens, on loopback only.")] = False,
     alert_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
             envvar="SAFE2REAL_ALERT_URL",
             show_envvar=True,
-            help="A webhook that is told of refutations, silent workers and stops. With a secret in it: by the variable.",
+            help="A webhook for alerts: refutations, silent workers, stops. Set the variable if it contains a secret.",
         ),
     ] = None,
     silent_after: Annotated[
@@ -73,16 +73,16 @@ def run(
             metavar="ADDRESS",
             envvar="SAFE2REAL_TRUSTED_PROXY",
             show_envvar=True,
-            help="The proxy (address or network) whose X-Forwarded-For is believed; by default of none.",
+            help="The proxy (address or network) whose X-Forwarded-For is trusted; none by default.",
         ),
     ] = None,
 ) -> None:
-    """Serve until it is stopped."""
+    """Serve until the process is stopped."""
     from safe2real.service.alerts import AlertTerms
     from safe2real.service.server import run as serve
 
     if silent_after is not None and alert_url is None:
-        raise InvalidInput("--silent-after is given and no --alert-url: no alert could be sent; give both")
+        raise InvalidInput("--silent-after needs --alert-url, or no alert could be sent; give both")
     alerts = None if alert_url is None else AlertTerms(alert_url, silent_after)
     with suppress(KeyboardInterrupt):  # the way to stop it
         serve(place, host, port, auth=not no_auth, alerts=alerts, trusted_proxy=trusted_proxy)
@@ -90,7 +90,7 @@ def run(
 
 @commands.command()
 def warm() -> None:
-    """Compile what the service needs, which its first request would wait for; in a container's build, or before a start."""
+    """Compile the numerical code in advance, for which the first request would wait: in a container's build, for example."""
     from safe2real.service.server import warm as compile_all
 
     compile_all()
@@ -99,12 +99,12 @@ def warm() -> None:
 
 @tokens.command()
 def add(
-    name: Annotated[str, typer.Argument(help="Who it is for; records say that this one asked, told or abandoned.")],
-    role: Annotated[str, typer.Option(metavar="worker|operator|auditor", help="What it is for.")],
-    campaign: Annotated[str | None, typer.Option(help="The only campaign that it is for.")] = None,
+    name: Annotated[str, typer.Argument(help="The owner, by whose name records say who asked, told or abandoned.")],
+    role: Annotated[str, typer.Option(metavar="worker|operator|auditor", help="The rights of the token.")],
+    campaign: Annotated[str | None, typer.Option(help="The only campaign of the token; all by default.")] = None,
     at: At = None,
 ) -> None:
-    """Make a token. It is shown once, here; only its digest is kept.
+    """Make a token. It is shown once, here; only its digest is stored.
 
     A worker asks and tells under its own name; an operator may do everything; an auditor reads, plans and verifies.
     """
@@ -114,13 +114,13 @@ def add(
 
 @tokens.command("list")
 def list_all(at: At = None) -> None:
-    """Show whose tokens there are; nothing of the tokens themselves."""
+    """List the tokens' names, roles and dates, not the tokens."""
     answer({"tokens": [asdict(one) for one in _tokens(at).all()]})
 
 
 @tokens.command()
-def revoke(name: Annotated[str, typer.Argument(help="Whose token is refused from now on.")], at: At = None) -> None:
-    """Refuse a token from now on; every server knows it within a second."""
+def revoke(name: Annotated[str, typer.Argument(help="The name of the token.")], at: At = None) -> None:
+    """Revoke a token; every server refuses it within a second."""
     answer({"name": name, "revoked": _tokens(at).revoke(name)})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
 from typing import IO, Any
@@ -18,7 +18,7 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
 from safe2real.client import decode
-from safe2real.client.transport import Address, Refusal, Transport
+from safe2real.client.transport import Address, Transport
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap
 from safe2real.exploration.certificate import Certificate
@@ -30,8 +30,9 @@ from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.document import document_of, problem_and_method
 from safe2real.methods.sim_to_real import SimToReal
+from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import array_to_json, check_keys, policy_from_bytes, policy_to_json, to_text
+from safe2real.model.serialization import array_to_json, policy_from_bytes, policy_to_json, to_text
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 
@@ -52,7 +53,7 @@ LEFT_OUT = MappingProxyType(
 
 
 class RemoteCampaign:
-    """Ask and tell over HTTP. One object for each thread.
+    """A campaign on a service, over HTTP. Use one object for each thread.
 
     A request whose answer was lost is retried for `patience` seconds: asks, tells, abandonments and imports are never
     recorded twice. Requests that are not safe to repeat (`declare`, trials, `branch`, `create`) are retried only if the
@@ -199,7 +200,7 @@ class RemoteCampaign:
     def tell(
         self,
         id: str,
-        trajectory: Trajectory | tuple[ArrayLike, ArrayLike],
+        trajectory: Trajectory | tuple[ArrayLike, ArrayLike] | dict[str, Any],
         *,
         partial: bool = False,
         left_model: bool = False,
@@ -210,7 +211,8 @@ class RemoteCampaign:
 
         Args:
             id: of the deployment.
-            trajectory: (states [n + 1], actions [n]) or a `Trajectory`; with `left_model` as many actions as states.
+            trajectory: (states [n + 1], actions [n]), a `Trajectory`, or an object with lists of both; with `left_model` as
+                many actions as states.
             partial: whether the episode was cut short.
             left_model: whether the last action led to a state that the model does not have.
             worker: the machine that ran it; a worker's token implies its own name.
@@ -223,42 +225,9 @@ class RemoteCampaign:
             Conflict: another episode was told for this deployment, or another worker holds it.
             InvalidInput: the episode is not one of this system and policy.
         """
-        check_told(trajectory)
-        return self.tell_json(id, _episode(trajectory), partial=partial, left_model=left_model, worker=worker, force=force)
-
-    def tell_json(
-        self,
-        id: str,
-        episode: Any,
-        *,
-        partial: bool = False,
-        left_model: bool = False,
-        worker: str | None = None,
-        force: str | None = None,
-    ) -> Receipt:
-        """Record an episode given as an object {"states": [...], "actions": [...]}; otherwise like `tell`.
-
-        Args:
-            id: of the deployment.
-            episode: states [n + 1] and actions [n] as lists; "left_model": true if it left the model.
-            partial: whether the episode was cut short.
-            left_model: whether the last action led to a state that the model does not have.
-            worker: the machine that ran it; a worker's token implies its own name.
-            force: why another worker than the holder reports it; recorded.
-
-        Returns:
-            The event's number, whether the episode is new, and its transitions.
-
-        Raises:
-            Conflict: another episode was told for this deployment, or another worker holds it.
-            InvalidInput: the episode is not one of this system and policy.
-        """
-        if not isinstance(episode, Mapping):
-            raise InvalidInput(f"the episode is a {type(episode).__name__}; give an object with states and actions")
-        # Keys of the episode must not become keys of the request.
-        check_keys(episode, "the episode", required=("states", "actions"), optional=("left_model",))
+        check_told(trajectory)  # so that no key of the episode becomes another key of the request
         said = {"left_model": True} if left_model else {}
-        body = {**episode, **said, "partial": partial, **_given(worker=worker, force=force)}
+        body = {**_episode(trajectory), **said, "partial": partial, **_given(worker=worker, force=force)}
         return decode.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
@@ -324,14 +293,15 @@ class RemoteCampaign:
             The event's number, whether the log is new, its transitions, and the episodes that were skipped.
 
         Raises:
-            Conflict: another log has this name, or episodes are recorded already.
+            Conflict: another log has this name, or episodes are recorded already or have one environment seed.
             InvalidInput: an episode is not one of this system and policy.
         """
         head = {"source": source, "policy": policy_to_json(policy), "partial": partial, "overlap": str(overlap)}
         with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
             with gzip.GzipFile(fileobj=spool, mode="wb", compresslevel=3) as packed:
-                for document in (head, *(_episode(one) for one in episodes)):
-                    packed.write(to_text(document).encode() + b"\n")
+                packed.write(to_text(head).encode() + b"\n")
+                for episode in _of_different_seeds(episodes):
+                    packed.write(to_text(_episode(episode)).encode() + b"\n")
             log: IO[bytes] = spool
             return decode.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=_LONG))
 
@@ -448,7 +418,7 @@ class RemoteCampaign:
         Returns:
             Arrays [S, A], or [H, S, A] where dynamics change with the step.
         """
-        return decode.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=_LONG))
+        return decode.map_from(self._transport.campaign("GET", "/map", timeout=_LONG))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Recompute every certificate from the record, on the service; see `Campaign.verify`.
@@ -467,12 +437,10 @@ class RemoteCampaign:
         while job["state"] == "running":
             time.sleep(wait)
             wait = min(2.0 * wait, _LAST_LOOK)
-            try:
-                job = self._transport.campaign("GET", f"/verify/{job['job']}")
-            except Refusal as error:
-                if error.refused != "not-found":
-                    raise
-                job = self._transport.campaign("POST", "/verify", {"head": head})  # the service was started anew
+            last = self._transport.campaign("GET", "/verify")
+            if last["job"] != job["job"]:  # the service was started anew, or another check began since
+                last = self._transport.campaign("POST", "/verify", {"head": head})
+            job = last
             if progress is not None and job["total"]:
                 progress(job["done"], job["total"])
         if job["ledger"] is None:
@@ -518,6 +486,15 @@ def _segment(id: Any) -> str:
     if not isinstance(id, str) or not id or not id.replace("-", "").isalnum() or not id.isascii():
         raise InvalidInput(f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask")
     return id
+
+
+def _of_different_seeds(episodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield the episodes; refuse trajectories of one environment seed, which the service is not told."""
+    seeds = set[int]()
+    for episode in episodes:
+        if isinstance(episode, Trajectory):
+            seeds.update(refuse_repeated([episode.seed], seeds))
+        yield episode
 
 
 def _episode(episode: Any) -> Any:

@@ -21,14 +21,14 @@ TOKEN = "SAFE2REAL_TOKEN"
 _ERRORS: dict[str, type[Safe2RealError]] = {
     kind.kind: kind for kind in (InvalidInput, Stopped, Halted, Conflict, StorageFailure)
 }
-_NOT_DONE = "too-many"  # the refusal after which the same may be sent again, whatever it is
+_NOT_DONE = "too-many"  # after this refusal any request may be sent again
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between tries
 _LOST = (OSError, http.client.HTTPException)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a campaign is served: scheme://host[:port]/campaigns/NAME, the address of its page."""
+    """The address of a campaign and of its page: scheme://host[:port]/campaigns/NAME."""
 
     scheme: str
     host: str
@@ -71,7 +71,7 @@ class Address:
 
 
 class Transport:
-    """One connection to one service, made anew when it breaks. For one thread."""
+    """One connection to one service, renewed when it breaks; for one thread."""
 
     def __init__(self, address: Address, token: str | None, *, timeout: float, patience: float) -> None:
         self.address, self._timeout, self._patience = address, timeout, patience

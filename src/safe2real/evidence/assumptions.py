@@ -30,7 +30,7 @@ def doubts_of(evidence: Evidence) -> tuple[Doubt, ...]:
         found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
     if settings.bonus_scale < 1.0:
         found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
-    found += _doubts_of_margin(problem, evidence.trust)
+    found += margin_doubts_of(problem, evidence.trust)
     if outside := max(evidence.outside_support, evidence.announced_outside):
         found.append(Doubt(DoubtCode.LEFT_SUPPORT, f"the data hold {count(outside, 'transition')} {evidence.ruled_out}"))
     found += _departures(evidence)
@@ -64,26 +64,21 @@ def _departures(evidence: Evidence) -> list[Doubt]:
     return found
 
 
-def trial_doubts_of(problem: Problem, trust: BaselineTrust) -> tuple[Doubt, ...]:
-    """Return the doubts about bounds by returns alone: the baseline's margin pays for them, so its refutation voids them."""
-    return tuple(_doubts_of_margin(problem, trust))
-
-
-def _doubts_of_margin(problem: Problem, trust: BaselineTrust) -> list[Doubt]:
-    return [
+def margin_doubts_of(problem: Problem, trust: BaselineTrust) -> tuple[Doubt, ...]:
+    """Return the doubts about the baseline's margin, which pays for every deployment; the only ones about a trial."""
+    return tuple(
         Doubt(DoubtCode.MARGIN_REFUTED, f"the data refute the baseline's margin for {name}: stop the machine", name)
         # a run that ignores constraints tests no margin
         for name, is_refuted in zip(problem.simulator.labels, trust.refuted, strict=False)
         if is_refuted
-    ]
+    )
 
 
 def _doubts_of_estimate(problem: Problem, evidence: Evidence) -> list[Doubt]:
     """Why an estimated simulator makes everything worth less than certified."""
-    rows, gap = problem.estimated, problem.settings.calibrated_gap
+    rows, gap, found = problem.estimated, problem.settings.calibrated_gap, []
     if rows is None or not evidence.reuses_simulator:
         return []
-    found = []
     if not rows.certified:
         found.append(Doubt(DoubtCode.SIMULATOR_ESTIMATED, "the simulator was estimated with a heuristic radius"))
     if gap < rows.worst:
@@ -171,7 +166,7 @@ def _within_assumed(problem: Problem) -> list[Assumption]:
     stated = _stated_within(problem)
     if not stated.any():
         return []
-    furthest = float(np.max(np.asarray(problem.within_rows())[stated]))
+    furthest = float(problem.within_rows()[stated].max())
     text = (
         f"the simulator's rows are within the stated distances of the real ones: {count(int(stated.sum()), 'row')}, "
         f"at most {furthest:g} in TV distance"
@@ -181,8 +176,7 @@ def _within_assumed(problem: Problem) -> list[Assumption]:
 
 def _stated_within(problem: Problem) -> NDArray[np.bool_]:
     """[R] rows of which a distance was stated that says something; a known row is exact whatever is stated."""
-    known, within = problem.known_rows(), problem.within_rows()
-    return np.zeros(known.size, dtype=np.bool_) if within is None else np.asarray((within < 1.0) & ~known)
+    return np.asarray((problem.within_rows() < 1.0) & ~problem.known_rows())
 
 
 def _of_these_within(problem: Problem, evidence: Evidence) -> str:

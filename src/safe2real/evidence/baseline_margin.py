@@ -68,6 +68,7 @@ class BaselineTrust:
         return bool(self.compiled.flags[compiled_margin.LEFT])
 
     def leave(self) -> None:
+        """Note that an episode left the model or its declared support."""
         self.compiled.flags[compiled_margin.LEFT] = True
 
     @property
@@ -96,14 +97,14 @@ class BaselineTrust:
         return min(len(ends) - 1, int(np.searchsorted(ends, ends[0] + max(1, missing))))
 
     def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
-        """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
+        """Test the margins by the returns of those `of_baseline`, among episodes as in `HybridModel.observe_all`."""
         trust = self.compiled
         for short in self._shortfalls(states, actions, ends, of_baseline):
             if self.halted:
                 break
             trust.counters[compiled_margin.EPISODES] += 1
             trust.wealth[:] *= 1.0 + trust.bets * short[:, None]
-            self._refute_where_rich()
+            self._refute_by_wealth()
         trust.counters[compiled_margin.SAMPLES] += ends[-1] - ends[0]
 
     def take_logs(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
@@ -121,7 +122,7 @@ class BaselineTrust:
             poor = trust.wealth == 0.0  # stays so, also where the log's product is beyond numbers
             with np.errstate(over="ignore"):
                 trust.wealth[:] *= np.where(poor, 0.0, np.exp(gains))
-            self._refute_where_rich()
+            self._refute_by_wealth()
 
     def _shortfalls(
         self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]
@@ -142,7 +143,7 @@ class BaselineTrust:
             total[whole] += trust.utilities[:, -1, last, 0].T - 1.0
         return np.asarray((trust.thresholds + trust.stated - total) / horizon)
 
-    def _refute_where_rich(self) -> None:
+    def _refute_by_wealth(self) -> None:
         trust = self.compiled
         rich = np.add.accumulate(trust.wealth, axis=1)[:, -1] >= trust.alarm * trust.bets.shape[1]
         trust.refuted[rich] = True

@@ -18,7 +18,7 @@ from safe2real.evidence.assumptions import assumptions_of, doubts_of
 from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mean_bounds import CandidateReturns
-from safe2real.evidence.row_rule import Separation, StatedRows
+from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count
@@ -47,17 +47,8 @@ class Evidence(HybridModel):
                 baseline alone test it, and the bounds rest on no assumption about rows.
         """
         settings, model = problem.settings, problem.simulator
-        gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None
-        super().__init__(
-            model.kernel,
-            model.horizon,
-            separation=gaps,
-            radius=settings.radius,
-            delta=settings.delta,
-            bonus_scale=settings.bonus_scale,
-            refinements=settings.refinements,
-            stated=StatedRows(problem.known_rows(), problem.support, problem.within_rows()),
-        )
+        stated = StatedRows(problem.known_rows(), problem.support, problem.within_rows())
+        super().__init__(model.kernel, model.horizon, settings, stated, reuses_simulator=reuses_simulator)
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
         self._structured: Any = None  # what `structured` was when it was last asked for
@@ -150,16 +141,13 @@ class Evidence(HybridModel):
                 f"{states.size} states and {actions.size} actions do not divide into {count(lengths.size, 'episode')} of "
                 f"1 to {model.steps} steps; an episode has one state more than actions"
             )
-        none = np.zeros(lengths.size, dtype=np.bool_)
-        whose, tried = (none if given is None else np.asarray(given) for given in (of_baseline, of_candidate))
-        for name, given in (("of_baseline", whose), ("of_candidate", tried)):
-            if given.shape != lengths.shape or given.dtype != np.bool_:
-                raise InvalidInput(
-                    f"{name} has shape {given.shape}; give one truth value for each of {lengths.size} episodes"
-                )
-        check_episodes_of([self.problem.baseline], states, actions, ends, whose)
+        by_baseline, by_candidate = (
+            _one_each(name, given, lengths.size)
+            for name, given in (("of_baseline", of_baseline), ("of_candidate", of_candidate))
+        )
+        check_episodes_of([self.problem.baseline], states, actions, ends, by_baseline)
         if self.returns is not None:
-            check_episodes_of(self.returns.policies, states, actions, ends, tried)
+            check_episodes_of(self.returns.policies, states, actions, ends, by_candidate)
         first = 0
         while first < lengths.size:
             # The confidence sets are looked at after fixed numbers of samples, whatever the batches in which these come.
@@ -168,18 +156,16 @@ class Evidence(HybridModel):
             part = states[offset + first :], actions[offset:], ends[first : last + 1] - offset
             if at_once:
                 self.record_all(*part)
+                self.trust.take_logs(*part, by_baseline)
             else:
                 self.observe_all(*part)
-            if at_once:
-                self.trust.take_logs(*part, whose)
-            else:
-                self.trust.take(*part, whose[first:last])
+                self.trust.take(*part, by_baseline[first:last])
             self._notice()
             if self.trust.due:
                 self.trust.look(self)
             first = last
         if self.returns is not None:
-            self.returns.count(states, actions, ends, tried, at_once=at_once)
+            self.returns.count(states, actions, ends, by_candidate, at_once=at_once)
 
     def count_prefix(
         self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool, of_candidate: bool = False
@@ -197,8 +183,8 @@ class Evidence(HybridModel):
         """
         if actions:
             seen = np.asarray(states, dtype=np.uint32), np.asarray(actions, dtype=np.uint32)
-            whose = np.array([of_baseline]), np.array([of_candidate])
-            self.count(*seen, np.array([0, len(actions)]), of_baseline=whose[0], of_candidate=whose[1])
+            ends, by_baseline, by_candidate = np.array([0, len(actions)]), np.array([of_baseline]), np.array([of_candidate])
+            self.count(*seen, ends, of_baseline=by_baseline, of_candidate=by_candidate)
         else:  # without it the returns would be a sample chosen by outcome; an unseen episode counts as perfect
             nothing = np.zeros(1, dtype=np.uint32), np.zeros(0, dtype=np.uint32), np.array([0, 0])
             self.trust.take(*nothing, np.array([of_baseline]))
@@ -363,8 +349,7 @@ class Evidence(HybridModel):
 
         Where ties are not stated, or are stated to be exact, it is this evidence itself.
         """
-        ties = self.problem.ties
-        if ties is None or ties.exact:
+        if self.problem.ties is self.problem.exact_ties:
             return self
         from safe2real.evidence.tied_rows import structured_of
 
@@ -506,12 +491,19 @@ def evidence_for(problem: Problem, *, reuses_simulator: bool, keeps_safe: bool) 
     Returns:
         Evidence without episodes.
     """
-    together = problem.copies is not None or (problem.ties is not None and problem.ties.exact)
-    if not together:
+    if not problem.rows_alike:
         return Evidence(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
     from safe2real.evidence.tied_rows import TiedEvidence  # which is evidence
 
     return TiedEvidence(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
+
+
+def _one_each(name: str, given: NDArray[np.bool_] | None, episodes: int) -> NDArray[np.bool_]:
+    """Return one truth value for each episode, False where none are given."""
+    found = np.zeros(episodes, dtype=np.bool_) if given is None else np.asarray(given)
+    if found.shape != (episodes,) or found.dtype != np.bool_:
+        raise InvalidInput(f"{name} has shape {found.shape}; give one truth value for each of {episodes} episodes")
+    return found
 
 
 def _is_ours(thing: object) -> bool:

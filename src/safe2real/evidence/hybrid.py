@@ -8,7 +8,6 @@ doubt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,13 @@ from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.row_rule import NOTHING_STATED, RowFacts, Separation, StatedRows, near_of, rule_of
 from safe2real.model.archive import Archive
-from safe2real.model.kernel import Kernel
+from safe2real.model.kernel import Kernel, merged
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, Indices, bare
 from safe2real.planning.robust import reach_of
-from safe2real.radii import Radius, System
-from safe2real.refinements import NearSets, Refinement, find
+from safe2real.problem.settings import Settings
+from safe2real.radii import System
+from safe2real.refinements import NearSets, find
 
 _BELIEVED = ("suspect", "refuted", "low", "high", "look_at", "gap", "divergence", "bonus")  # [R] each
 
@@ -39,31 +39,25 @@ class HybridModel:
         self,
         simulator: Kernel,
         horizon: int,
-        *,
-        separation: Separation | None,
-        radius: Radius,
-        delta: float,
-        bonus_scale: float = 1.0,
-        refinements: Sequence[Refinement] = (),
+        settings: Settings,
         stated: StatedRows = NOTHING_STATED,
+        *,
+        reuses_simulator: bool = True,
     ) -> None:
         """Count nothing yet.
 
         Args:
             simulator: R rows.
             horizon: steps of an episode that are summed.
-            separation: the two gaps; None never clears a row (Algorithm 2).
-            radius: bounds the distance of a row to its observations.
-            delta: the probability of failure that all rows share.
-            bonus_scale: times the bonus of suspect rows.
-            refinements: each makes the sets smaller.
+            settings: the gaps, the radius with its refinements, the probability of failure that all rows share, the bonus.
             stated: declared knowledge of rows.
+            reuses_simulator: whether rows are ever cleared; Algorithm 2 clears none.
         """
         self.counts = Counts(simulator, horizon)
         rows = simulator.num_rows
-        gaps = separation or Separation(0.0, 0.0)
-        self.separation, self.reuses_simulator = gaps, separation is not None
-        self.certified = radius.certified
+        gaps = Separation(settings.calibrated_gap, settings.mismatch_gap)
+        self.separation = gaps if reuses_simulator else Separation(0.0, 0.0)
+        self.reuses_simulator, self.certified = reuses_simulator, settings.radius.certified
         self.reach = reach_of(stated.support, simulator)
         self._left = 0  # episodes counted that went where there is no state
         self.behind = False  # whether episodes were counted that the model does not know of yet
@@ -72,15 +66,15 @@ class HybridModel:
         self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
         self.departed = 0  # episodes that reached a state outside the model, counted or announced
         exact = np.zeros(rows, dtype=np.bool_) if stated.known is None else stated.known.copy()
-        near = self._near() if find(refinements, NearSets) else None
+        near = self._near() if find(settings.refinements, NearSets) else None
         self.rule = rule_of(
-            radius,
+            settings.radius,
             self._system(),
             RowFacts(self._sizes(), exact, near, stated.within),
-            delta,
-            refinements=refinements,
-            separation=separation,
-            bonus_scale=bonus_scale,
+            settings.delta,
+            refinements=settings.refinements,
+            separation=gaps if reuses_simulator else None,
+            bonus_scale=settings.bonus_scale,
         )
         self.belief = row_update.Belief(
             begin=np.zeros(rows, dtype=np.uint32),
@@ -166,7 +160,7 @@ class HybridModel:
         self.update()
 
     def refute(self, step: int, state: int, action: int) -> None:
-        """What followed here has no state in the model: final, like every contradiction."""
+        """Mark a row as contradicted, for good: its successor has no state in the model."""
         actions, per_step = self.counts.simulator.num_actions, self.counts.rows_per_step
         self._left += 1
         self.departed = max(self.departed, self._left)
@@ -201,7 +195,7 @@ class HybridModel:
             self._keep_room()
 
     def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Room for episodes laid end to end, where not every row has it."""
+        """Make room for these episodes, where not every row has it; the model's rows move along."""
         if not self.counts.has_room:
             moved = self.counts.room_for(*self.counts.transitions_of(states, actions, ends))
             learnt = moved[self.belief.begin[moved] >= self.counts.simulator.successor.size]
@@ -255,7 +249,8 @@ class HybridModel:
     @property
     def seen(self) -> NDArray[np.int64]:
         """[R] different outcomes seen of every row."""
-        return np.asarray(self.counts.tally.length, dtype=np.int64)
+        model, unit = self.units
+        return np.asarray(model.counts.tally.length[unit], dtype=np.int64)
 
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
         """Return each row's share of `visits` [R]: its own entry, unless rows are learnt together."""
@@ -266,30 +261,32 @@ class HybridModel:
         return stakes
 
     @property
-    def together(self) -> tuple[HybridModel, NDArray[np.int64]] | None:
-        """(the model of the units that are learnt together, [R] the unit of each row); None without such units."""
-        return None
+    def units(self) -> tuple[HybridModel, NDArray[np.int64] | slice]:
+        """(the model of the units that are learnt, [R] the unit of each row): itself, unless rows are learnt together."""
+        return self, slice(None)
 
     @property
     def distances(self) -> Floats:
         """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
-        return self._shaped(self.counts.distances())
+        model, unit = self.units
+        return self._shaped(model.counts.distances()[unit])
 
     @property
     def radii(self) -> Floats:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
-        result = np.empty(self.counts.simulator.num_rows)
-        tally = self.counts.tally
+        model, unit = self.units
+        tally, result = model.counts.tally, np.empty(model.counts.simulator.num_rows)
         visits, seen = tally.visits.astype(np.float64), tally.length.astype(np.int64)
-        row_update.radii(self.rule, visits, seen, self.all_near, result)
-        return self._shaped(result)
+        row_update.radii(model.rule, visits, seen, model.all_near, result)
+        return self._shaped(result[unit])
 
     @property
     def all_near(self) -> NDArray[np.bool_]:
         """[R] whether all observed successors are near ones; always True without the refinement `NearSets`."""
-        result = np.empty(self.counts.simulator.num_rows, dtype=np.bool_)
-        row_update.near_rows(self.counts.tally, self.rule, result)
-        return result
+        model, unit = self.units
+        result = np.empty(model.counts.simulator.num_rows, dtype=np.bool_)
+        row_update.near_rows(model.counts.tally, model.rule, result)
+        return result[unit]
 
     @property
     def bonus(self) -> Floats:
@@ -311,12 +308,12 @@ class HybridModel:
 
     def to_kernel(self) -> Kernel:
         """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
-        simulator, tally, length = self.counts.simulator, self.counts.tally, self.belief.length
-        at = places_of(self.belief.begin, length)
-        owner = np.repeat(np.arange(length.size, dtype=np.int64), length)
-        order = np.argsort(owner * simulator.num_states + tally.successor[at], kind="stable")  # sorted within rows
-        begin = np.cumsum(length, dtype=np.int64) - length
-        rows = Rows(begin.astype(np.uint32), length.copy(), tally.successor[at][order], tally.probability[at][order])
+        simulator, view = self.counts.simulator, self.rows
+        at, owner = places_of(view.begin, view.length), np.repeat(np.arange(view.length.size), view.length)
+        kept = merged(owner, view.successor[at], view.probability[at], simulator.num_states)
+        length = np.bincount(kept[0], minlength=view.length.size)
+        begin = np.cumsum(length) - length
+        rows = Rows(begin.astype(np.uint32), length.astype(np.uint32), *kept[1:])
         return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
     # Keeping it

@@ -38,7 +38,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MismatchMap(Tabular):
-    """All arrays are [S, A], or [H, S, A] for dynamics that change with the step."""
+    """The distance of every row to the simulator's, with its verdict; arrays are [S, A], or [H, S, A] with rows per step."""
 
     visits: NDArray[np.int64]
     distance: Floats  # TV estimate to the simulator's row; nan without a visit
@@ -142,24 +142,21 @@ def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = Tr
 
     `as_seen` takes rows to stay as they were seen, otherwise to be right. An expectation: nothing rests on it.
     """
-    if hybrid.together is not None:
-        units, unit = hybrid.together
-        farthest = np.zeros(units.counts.simulator.num_rows)
-        np.maximum.at(farthest, unit, distance)
-        return visits_to_clear(units, farthest, as_seen=as_seen)[unit]
-    rule, tally = hybrid.rule, hybrid.counts.tally
+    model, unit = hybrid.units
+    rule, tally, farthest = model.rule, model.counts.tally, np.zeros(model.counts.simulator.num_rows)
+    np.maximum.at(farthest, np.arange(farthest.size)[unit], distance)
     limit = rule.threshold if rule.clearing == codes.HALFWAY else rule.clearing_gap - ROUNDING
     if rule.threshold < 0.0:
         return np.full(distance.shape, np.inf)
-    until = _visits_until(rule, limit - distance, tally.length.astype(np.int64), hybrid.all_near)
+    until = _visits_until(rule, limit - farthest, tally.length.astype(np.int64), model.all_near)
     if rule.clearing == codes.SEQUENTIAL:
-        tested, states = np.empty(distance.shape), hybrid.counts.simulator.num_states
+        tested, states = np.empty(farthest.shape), model.counts.simulator.num_states
         eps, eta, gap = rule.cleared_gap, rule.clearing_eta, rule.clearing_gap
         clearing.visits_to_clear(tally, states, eps, eta, gap, rule.clearing_level, as_seen, tested)
         until = np.minimum(until, np.ceil(tested))
     if rule.within.size:
         until[rule.within < 1.0] = np.inf
-    return until
+    return until[unit]
 
 
 def _visits_until(rule: row_update.Rule, limits: Floats, seen: NDArray[np.int64], near: NDArray[np.bool_]) -> Floats:

@@ -9,7 +9,7 @@ _MOST = 1_000  # moments; a picture has not many more columns
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class Bounds:
     """A value with certified bounds `lower` and `upper`; it is accurate if they are at most `allowed` apart."""
 
     name: str
@@ -29,7 +29,7 @@ class Moment:
     samples: int
     uncertainty: float  # inf where nothing bounds it
     suspects: int  # rows that may still be wrong
-    intervals: tuple[Between, ...] = ()  # of declared rewards
+    intervals: tuple[Bounds, ...] = ()  # of declared rewards
     floors: Mapping[str, float] = field(default_factory=dict)  # of a policy on trial
 
 

@@ -22,7 +22,8 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.robust import reach_of
 from safe2real.problem.problem import Problem
-from safe2real.problem.ties import tells_apart
+from safe2real.problem.ties import Ties, tells_apart
+from safe2real.radii import System
 
 Ints = NDArray[np.int64]
 _NOTHING_SAID = 1.0 - ROUNDING  # a TV distance that every pair of rows keeps to, as far as data can tell
@@ -49,9 +50,10 @@ class Pooling:
     kernel: UnitKernel  # [U] the simulator's law of every unit
     support: UnitKernel | None  # [U] the outcomes that are possible
     known: NDArray[np.bool_]  # [U]
-    within: Floats | None  # [U] how far the simulator's law is off at most
+    within: Floats  # [U] how far the simulator's law is off at most
     near: Reach  # [U] the near outcomes: of units whose outcomes are states
     reach: Reach  # [R] the states that are possible after a row
+    system: System  # whose states are the outcomes: what the radii of units are made for
 
     @property
     def tied(self) -> NDArray[np.bool_]:
@@ -73,11 +75,10 @@ class Pooling:
         return np.where(self.counted[rows], self.labels(rows, successors), successors)
 
 
-def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
-    """The units of a problem: with its `ties` taken for true, or by its copies alone."""
+def pooling_of(problem: Problem, ties: Ties | None) -> Pooling:
+    """The units of a problem: with its `ties` taken for true, or by its copies alone if they are None."""
     kernel, known = problem.simulator.kernel, problem.known_rows()
-    stated = problem.ties if ties else None
-    classes, leads = _classes(problem, known) if stated is not None else _untied(kernel)
+    classes, leads = _classes(problem, ties, known)
     every, apart, shown = np.arange(kernel.num_rows), classes.max(initial=-1) + 1, tells_apart(leads)
     alone = np.where(known, kernel.num_rows + every, _representatives(problem))  # a known row is no copy of another
     alone = np.where(classes >= 0, 2 * kernel.num_rows + every, alone)
@@ -89,7 +90,7 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
     number = np.full(apart + 1, -1, dtype=np.int64)
     number[of_unit[of_unit >= 0]] = np.flatnonzero(of_unit >= 0)
     first = first.astype(np.int64)
-    laws = problem.laws if stated is not None and problem.laws is not None else np.zeros((0, 1))
+    laws = problem.laws if ties is not None and problem.laws is not None else np.zeros((0, 1))
     outcomes = max(kernel.num_states, leads.shape[1])
     reach, declared = _reach(problem, classes, leads), reach_of(problem.support, kernel)
     rows = [_law(kernel, int(row), laws, int(one)) for row, one in zip(first, of_unit, strict=True)]
@@ -113,17 +114,18 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
         within=_within(problem.within_rows(), unit.reshape(-1), merged, of_unit.size),
         near=Reach(near.begin[first], np.where(of_unit >= 0, 0, near.length[first]).astype(np.uint32), near.successor),
         reach=reach,
+        system=System(outcomes, kernel.num_actions, problem.simulator.horizon),
     )
 
 
-def _classes(problem: Problem, known: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _classes(problem: Problem, ties: Ties | None, known: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """(the class [R] of rows that are learnt with it, else -1; where labels lead [R, L]).
 
     A known row needs no class. A class that no row shows and no episode reports cannot be learnt: its rows are on their own.
     """
-    ties, kernel = problem.ties, problem.simulator.kernel
+    kernel = problem.simulator.kernel
     if ties is None:
-        return _untied(kernel)
+        return np.full(kernel.num_rows, -1, dtype=np.int64), np.full((kernel.num_rows, 1), -1, dtype=np.int64)
     classes, leads = (array.copy() for array in ties.flat(kernel))
     classes[known] = -1
     shown = np.zeros(ties.num_classes, dtype=np.bool_)
@@ -135,15 +137,11 @@ def _classes(problem: Problem, known: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     return classes, leads
 
 
-def _untied(kernel: Kernel) -> tuple[Ints, Ints]:
-    return np.full(kernel.num_rows, -1, dtype=np.int64), np.full((kernel.num_rows, 1), -1, dtype=np.int64)
-
-
 def _representatives(problem: Problem) -> Ints:
     """[R] the row that each is by construction."""
     kernel = problem.simulator.kernel
-    rows = np.arange(kernel.num_rows).reshape(kernel.shape)
-    return np.take(rows, problem.copied_states(), axis=-2).reshape(-1)
+    rows = np.arange(kernel.num_rows)
+    return rows if problem.copies is None else rows.reshape(kernel.shape).take(problem.copies, axis=-2).reshape(-1)
 
 
 def _law(kernel: Kernel, row: int, laws: Floats, number: int) -> tuple[Ints, Floats]:
@@ -198,17 +196,14 @@ def _unit_kernel(rows: list[tuple[Ints, Floats]], outcomes: int) -> UnitKernel:
     return UnitKernel(outcomes, 1, None, stored)
 
 
-def _within(stated: Floats | None, unit: Ints, merged: NDArray[np.bool_], units: int) -> Floats | None:
+def _within(stated: Floats, unit: Ints, merged: NDArray[np.bool_], units: int) -> Floats:
     """[U] the least that is stated of a row that is counted for the unit: outcomes are as far off there as successors.
 
     Where labels look alike, a class that is wrong by the mismatch gap is off by less. So no such row is ever cleared by
     itself: it is kept among those whose distance alone is known, by a statement that says nothing.
     """
-    if stated is None and not merged.any():
-        return None
     least = np.ones(units)
-    if stated is not None:
-        np.minimum.at(least, unit, stated)
+    np.minimum.at(least, unit, stated)
     return np.where(merged, np.minimum(least, _NOTHING_SAID), least)
 
 
@@ -216,9 +211,8 @@ def separated_rows(problem: Problem) -> NDArray[np.bool_]:
     """[R] the rows of which the separation is assumed: all, but those of which a distance is stated, and where exact ties
     make labels look alike. None of these is ever cleared.
     """
-    within = problem.within_rows()
-    open_rows = np.ones(problem.simulator.kernel.num_rows, dtype=np.bool_) if within is None else within >= 1.0
-    if problem.ties is None or not problem.ties.exact:
-        return np.asarray(open_rows, dtype=np.bool_)
-    pooling = pooling_of(problem, ties=True)
+    open_rows = np.asarray(problem.within_rows() >= 1.0)
+    if problem.exact_ties is None:
+        return open_rows
+    pooling = pooling_of(problem, problem.exact_ties)
     return np.asarray(open_rows & (~pooling.tied | pooling.counted), dtype=np.bool_)

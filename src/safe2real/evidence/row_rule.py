@@ -158,43 +158,44 @@ def rule_of(
         InvalidInput: a radius from elsewhere grows with the visits, or has values below 0.
     """
     sizes, near, within = rows.sizes, rows.near, rows.within
-    gaps = Separation(0.0, 0.0) if separation is None else separation
-    threshold = -1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap)
-    cleared_gap, mismatch_gap = gaps.calibrated_gap, gaps.mismatch_gap
+    known = np.zeros(sizes.size, dtype=np.bool_) if rows.known is None else rows.known
+    if within is None or (within == 1.0).all():
+        within = np.empty(0)  # nothing is stated
     kind = radius.kind if type(radius) in ALL else None  # the `kind` of a user's own class is ignored
-    exact = np.zeros(sizes.size, dtype=np.bool_) if rows.known is None else rows.known
     clearing = find(refinements, SequentialClearing) or find(refinements, BelowGap)
     balls = find(refinements, LikelihoodBalls)
+    gaps = Separation(0.0, 0.0) if separation is None else separation
+    threshold = -1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap)
+    gap = gaps.mismatch_gap / clearing.protection if clearing is not None else gaps.mismatch_gap
+
+    # Each refinement spends its share of delta, and the radius has the rest. Open rows share a level; known ones, and those
+    # with one possible successor, are no part of that union: they are tested at a level of their own.
     clears = clearing is not None and threshold >= 0.0
     spent = (balls.share if balls else 0.0) + (clearing.share if clearing is not None and clears else 0.0)
-    own = delta * (1.0 - spent)
-    open_rows = sizes.size
-    apart = np.zeros(sizes.size, dtype=np.bool_)  # rows that are tested at a level of their own
-    if find(refinements, OpenRows):
-        apart = exact | (sizes == 1)
-        open_rows = max(1, int((~apart).sum()))
-    shared, tested = (open_rows, own), (max(1, int(exact.sum())), 0.5 * KNOWN_SHARE * delta)  # half for each kind of ball
-    constant = np.where(apart, math.log(tested[0] / tested[1]), math.log(shared[0] / shared[1]))
-    weight = 0.0
+    apart = known | (sizes == 1) if find(refinements, OpenRows) else np.zeros(sizes.size, dtype=np.bool_)
+    open_level = (max(1, int((~apart).sum())), delta * (1.0 - spent))  # (rows, probability of failure of all of them)
+    known_level = (max(1, int(known.sum())), 0.5 * KNOWN_SHARE * delta)  # half for each kind of ball
+    known_cost = math.log(known_level[0] / known_level[1])
+    constant, weight = np.where(apart, known_cost, math.log(open_level[0] / open_level[1])), 0.0
     if kind == codes.LITERAL:
-        value, weight = literal_constants(system, own)
+        value, weight = literal_constants(system, open_level[1])
         constant = np.full(sizes.size, value)
+    likelihood = np.empty(0)
+    if balls is not None:
+        likelihood = np.where(apart, known_cost, math.log(open_level[0] / (balls.share * delta)))
+
     by_subsets = kind in _BY_SUBSETS
     cost, profile, near_profile = _costs(
         sizes, near if by_subsets else None, adaptive=kind == codes.ADAPTIVE, used=by_subsets
     )
     grid, table = np.zeros(1, dtype=np.int64), np.zeros((1, 1, 1))
     if kind is None:
-        distinct, profile = np.unique(np.stack([sizes, apart]), axis=1, return_inverse=True)
-        levels = [tested if own_level else shared for own_level in distinct[1]]
-        shapes = [RowShape(int(size), among, system, part) for size, (among, part) in zip(distinct[0], levels, strict=True)]
+        kinds, profile = np.unique(np.stack([sizes, apart]), axis=1, return_inverse=True)
+        levels = [known_level if is_apart else open_level for is_apart in kinds[1]]
+        shapes = [RowShape(int(size), among, system, part) for size, (among, part) in zip(kinds[0], levels, strict=True)]
         grid, table = tabulated(radius, shapes)
-    gap = mismatch_gap / clearing.protection if clearing is not None else mismatch_gap
     nothing = np.empty(0, dtype=np.uint32)
     around = near if near is not None else Reach(nothing, nothing, nothing)
-    level = np.empty(0)
-    if balls is not None:
-        level = np.where(apart, math.log(tested[0] / tested[1]), math.log(open_rows / (balls.share * delta)))
     return row_update.Rule(
         kind=codes.TABLE if kind is None else kind,
         scale=float(getattr(radius, "scale", 1.0)) if kind == codes.LITERAL else 1.0,
@@ -209,17 +210,17 @@ def rule_of(
         near_begin=around.begin,
         near_length=around.length,
         near_successor=around.successor,
-        likelihood=level,
-        within=np.empty(0) if within is None else within,
+        likelihood=likelihood,
+        within=within,
         clearing=_kind_of(clearing),
         clearing_gap=float(gap),
-        clearing_eta=float(cleared_gap + _BET * (gap - cleared_gap)),
-        clearing_level=math.log(open_rows / (SequentialClearing.share * delta)),
+        clearing_eta=float(gaps.calibrated_gap + _BET * (gap - gaps.calibrated_gap)),
+        clearing_level=math.log(open_level[0] / (SequentialClearing.share * delta)),
         threshold=float(threshold),
         suspect_bonus=float(bonus_scale * system.horizon),
-        cleared_bonus=float(system.horizon * cleared_gap),
-        cleared_gap=float(cleared_gap),
-        mismatch_gap=float(mismatch_gap),
+        cleared_bonus=float(system.horizon * gaps.calibrated_gap),
+        cleared_gap=float(gaps.calibrated_gap),
+        mismatch_gap=float(gaps.mismatch_gap),
         proves=bool(radius.certified),
     )
 

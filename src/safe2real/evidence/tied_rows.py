@@ -16,7 +16,7 @@ from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.pooling import Ints, Pooling, pooling_of
-from safe2real.evidence.row_rule import Separation, StatedRows
+from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
@@ -31,22 +31,12 @@ class UnitModel(HybridModel):
     """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
 
     def __init__(self, problem: Problem, pooling: Pooling, *, reuses_simulator: bool) -> None:
-        settings, model = problem.settings, problem.simulator
-        self._pooling = pooling
-        self._sizes_of = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
-        super().__init__(
-            pooling.kernel,
-            model.horizon,
-            separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
-            radius=settings.radius,
-            delta=settings.delta,
-            bonus_scale=settings.bonus_scale,
-            refinements=settings.refinements,
-            stated=StatedRows(pooling.known, pooling.support, pooling.within),
-        )
+        self._pooling, horizon = pooling, problem.simulator.horizon
+        stated = StatedRows(pooling.known, pooling.support, pooling.within)
+        super().__init__(pooling.kernel, horizon, problem.settings, stated, reuses_simulator=reuses_simulator)
 
     def _system(self) -> System:
-        return self._sizes_of
+        return self._pooling.system
 
     def _near(self) -> Reach:
         return self._pooling.near
@@ -82,10 +72,10 @@ class Store:
         self.successor = np.concatenate([tally.successor, successor, successor])
         self.probability = np.concatenate([tally.probability, seen[unit, label], simulated[unit, label]])
 
-    def places(self, begin: Indices, length: Indices, shown: Ints) -> tuple[Indices, Indices]:
-        """[R] where the rows lie that show the units `shown` [R], whose own are at `begin`, `length` [U]."""
-        rows, lengths = begin[shown], length[shown]
-        by_label = self._classes[shown[self._tied]] >= 0
+    def places(self, begin: Indices, length: Indices, source: Ints) -> tuple[Indices, Indices]:
+        """[R] where the rows lie that are learnt from the units `source` [R], whose own are at `begin`, `length` [U]."""
+        rows, lengths = begin[source], length[source]
+        by_label = self._classes[source[self._tied]] >= 0
         first = (np.cumsum(self._length) - self._length)[by_label]
         here = self._tied[by_label]
         learnt = rows[here].astype(np.int64) >= self._simulated  # else it points at the simulator's law
@@ -130,11 +120,10 @@ class TieTest:
     def __init__(self, problem: Problem, pooling: Pooling) -> None:
         self._pooling, self._radius = pooling, problem.settings.radius
         self.rows: Ints = np.flatnonzero(pooling.tied)  # [T] the rows that are tested
-        model = problem.simulator
-        self._system = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
         self._delta = 0.5 * SHARE * problem.settings.delta  # of each test
         counted = np.flatnonzero(pooling.counted)
-        self._groups = [counted, counted // model.num_actions * model.num_actions]  # by row, by state
+        actions = problem.simulator.num_actions
+        self._groups = [counted, counted // actions * actions]  # by row, by state
         self._classes = np.unique(pooling.shared[counted])  # [C]
         self.refuted: NDArray[np.bool_] = np.zeros(self.rows.size, dtype=np.bool_)  # [T] never taken back
         self._next = 1  # visits to tested rows at which the next test is due
@@ -178,7 +167,7 @@ class TieTest:
 
     def evidence(self, counts: Counts) -> Floats:
         """[C] log of the likelihood of each class under laws of their own over that under the best single law."""
-        pooling, own = self._pooling, self._shown(counts)
+        pooling, own = self._pooling, self._label_counts(counts)
         counted = np.flatnonzero(pooling.counted)
         possible = (pooling.leads[counted] >= 0).sum(axis=1)
         every = []
@@ -203,14 +192,14 @@ class TieTest:
 
         If several labels lead to the same successor in a row, an observation counts for the first of them.
         """
-        pooling, every = self._pooling, self._shown(counts)
+        pooling, every = self._pooling, self._label_counts(counts)
         by_class = np.zeros((pooling.classes.size, every.shape[1]), dtype=np.int64)
         counted = pooling.counted
         np.add.at(by_class, pooling.shared[counted], every[counted])
         own = every[self.rows]
         return own, by_class[pooling.shared[self.rows]] - np.where(counted[self.rows, None], own, 0)
 
-    def _shown(self, counts: Counts) -> Ints:
+    def _label_counts(self, counts: Counts) -> Ints:
         """[R, L] how often every row of a class showed each label."""
         pooling = self._pooling
         rows, successors, often = counts.transitions()
@@ -219,13 +208,13 @@ class TieTest:
         np.add.at(every, (rows[labels >= 0], labels[labels >= 0]), often[labels >= 0])
         return every
 
-    def radii(self, shown: Ints) -> Floats:
-        """[T] the radius of every row's own law, or of the rest's, after the counts `shown` [T, L]; 1 without a visit."""
+    def radii(self, label_counts: Ints) -> Floats:
+        """[T] the radius of every row's own law, or of the rest's, after `label_counts` [T, L]; 1 without a visit."""
         possible = (self._pooling.leads[self.rows] >= 0).sum(axis=1)
-        visits, seen = shown.sum(axis=1), (shown > 0).sum(axis=1)
+        visits, seen = label_counts.sum(axis=1), (label_counts > 0).sum(axis=1)
         result = np.ones(visits.shape)
         for size in np.unique(possible):
-            shape = RowShape(int(size), 2 * self.rows.size, self._system, self._delta)
+            shape = RowShape(int(size), 2 * self.rows.size, self._pooling.system, self._delta)
             here = (possible == size) & (visits > 0)
             if size < 2:
                 result[here] = 0.0
@@ -233,12 +222,12 @@ class TieTest:
                 result[here] = np.minimum(1.0, self._radius.after(visits[here], seen[here], shape))
         return result
 
-    def _pushed(self, shown: Ints) -> Ints:
+    def _pushed(self, label_counts: Ints) -> Ints:
         """[T, L] counts of labels as the row itself would show them."""
         leads = self._pooling.leads[self.rows]
         first = (leads[:, :, None] == leads[:, None, :]).argmax(axis=2)  # [T, L] the first label that leads there
-        result = np.zeros(shown.shape, dtype=np.int64)
-        np.add.at(result, (np.arange(len(shown))[:, None], first), shown)
+        result = np.zeros(label_counts.shape, dtype=np.int64)
+        np.add.at(result, (np.arange(len(label_counts))[:, None], first), label_counts)
         return result
 
 
@@ -271,16 +260,16 @@ class TiedEvidence(Evidence):
     """The evidence of a problem whose rows are learnt together."""
 
     def __init__(
-        self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, ties: bool | None = None
+        self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, structured: bool = False
     ) -> None:
-        """`ties` says whether those of the problem are taken for true; if it is left out, whether they were said to be."""
-        self.ties = problem.ties if ties or (ties is None and problem.ties is not None and problem.ties.exact) else None
-        self.pooling = pooling_of(problem, ties=self.ties is not None)
-        self.units = UnitModel(problem, self.pooling, reuses_simulator=reuses_simulator)
+        """Count nothing yet; `structured` takes ties for true that are not exact, which certifies nothing."""
+        self.ties = problem.ties if structured else problem.exact_ties
+        self.pooling = pooling_of(problem, self.ties)
+        self.unit_model = UnitModel(problem, self.pooling, reuses_simulator=reuses_simulator)
         self.test = TieTest(problem, self.pooling)
-        self.problem_known = problem.known_rows()  # others that need no learning were not declared to be
-        self._fed: dict[tuple[int, int], int] = {}  # transitions taken over from other counts: (row, successor) -> how often
-        self._listened = self._deaf = self._lost_labels = False  # to reported labels
+        self._declared_known = problem.known_rows()  # others that need no learning were not declared to be
+        self._taken_over: dict[tuple[int, int], int] = {}  # from other counts: (row, successor) -> how often
+        self._labels_counted = self._labels_ignored = self._labels_lost = False  # reported ones, by `_usable`
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
 
     @property
@@ -310,35 +299,35 @@ class TiedEvidence(Evidence):
     def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         self._count(states, actions, ends)
         rows, successors = self.counts.transitions_of(states, actions, ends)
-        self._heard(None)
+        self._usable(None)
         self._learn_at_once(rows, successors, np.ones(rows.size, dtype=np.int64))
 
     def update(self) -> None:
-        self.units.update()
-        self._show()
+        self.unit_model.update()
+        self._refresh_rows()
 
     def make_room(self) -> None:
         self.counts.make_room()  # the model's rows are elsewhere
 
     def refute(self, step: int, state: int, action: int) -> None:
         super().refute(step, state, action)
-        self._show()
+        self._refresh_rows()
 
     def catch_up(self) -> None:
         """Take over the transitions that other code has put into `counts` since the last call, in unknown order."""
         rows, successors, often = self.counts.transitions()
         keys = list(zip(rows.tolist(), successors.tolist(), strict=True))
-        new = often - np.array([self._fed.get(key, 0) for key in keys], dtype=np.int64)
+        new = often - np.array([self._taken_over.get(key, 0) for key in keys], dtype=np.int64)
         if not new.any():
             return
-        self._fed = dict(zip(keys, often.tolist(), strict=True))
+        self._taken_over = dict(zip(keys, often.tolist(), strict=True))
         self._learn_at_once(rows[new > 0], successors[new > 0], new[new > 0])
 
     def _take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], labels: Ints | None) -> None:
         self._count(states, actions, ends)
         rows, successors = self.counts.transitions_of(states, actions, ends)
         units, outcomes = self.pooling.unit[rows], self.pooling.outcomes(rows, successors)
-        labels = self._heard(labels)
+        labels = self._usable(labels)
         if labels is not None:  # a label that the row does not show, but the episode reports, counts for the class too
             said = np.flatnonzero(self.pooling.tied[rows] & ~self.pooling.counted[rows])
             # In the order of time: a conclusion must not depend on later visits.
@@ -347,26 +336,26 @@ class TiedEvidence(Evidence):
             outcomes = np.concatenate([outcomes, labels[said]])[order]
         explained = outcomes >= 0  # the support has noticed a transition that no label explains
         if explained.any():
-            self.units.visit(units[explained], outcomes[explained])
+            self.unit_model.visit(units[explained], outcomes[explained])
         self.test.look(self.counts)
-        self._show()
+        self._refresh_rows()
 
-    def _heard(self, labels: Ints | None) -> Ints | None:
+    def _usable(self, labels: Ints | None) -> Ints | None:
         """The labels that may be counted: all of them from the first episode on, or none.
 
         An episode may have lost its labels because of their values, for example when it was cut short: the other episodes
-        would be chosen by outcome. If it is the first one, labels are not listened to at all; later it voids the ties.
+        would be chosen by outcome. If it is the first one, all labels are ignored; later it voids the ties.
         """
         if self.ties is None or not self.ties.reported:
             return None
         if labels is None:
-            self._lost_labels |= self._listened
-            self._deaf = True
-            if self._lost_labels:
+            self._labels_lost |= self._labels_counted
+            self._labels_ignored = True
+            if self._labels_lost:
                 self.trust.leave()
-        elif not self._deaf:
-            self._listened = True
-        return None if self._deaf else labels
+        elif not self._labels_ignored:
+            self._labels_counted = True
+        return None if self._labels_ignored else labels
 
     def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         self.counts.room_for(*self.counts.transitions_of(states, actions, ends))  # the model's rows are elsewhere
@@ -374,9 +363,9 @@ class TiedEvidence(Evidence):
     def _learn_at_once(self, rows: Ints, successors: Ints, often: Ints) -> None:
         outcomes = self.pooling.outcomes(rows, successors)
         explained = outcomes >= 0
-        self.units.visit_at_once(self.pooling.unit[rows[explained]], outcomes[explained], often[explained])
+        self.unit_model.visit_at_once(self.pooling.unit[rows[explained]], outcomes[explained], often[explained])
         self.test.look(self.counts)
-        self._show()
+        self._refresh_rows()
 
     def _reported(self, trajectory: Trajectory) -> Ints | None:
         """The labels that an episode reports, held against where they lead; refused before anything is counted."""
@@ -410,27 +399,27 @@ class TiedEvidence(Evidence):
         return super().follows_from_order and not self.test.rows.size
 
     def _put_belief(self, archive: Archive, *, of_record: bool) -> None:
-        archive.put_part("units", self.units.state(of_record=of_record))
+        archive.put_part("units", self.unit_model.state(of_record=of_record))
         archive.put_part("test", self.test.state())
         archive.put("refuted", self.belief.refuted)
-        fed = [[row, successor, often] for (row, successor), often in self._fed.items()]
+        fed = [[row, successor, often] for (row, successor), often in self._taken_over.items()]
         archive.put("fed", np.array(fed, dtype=np.int64).reshape(-1, 3))
-        archive.put("labels", np.array([self._listened, self._deaf, self._lost_labels]))
+        archive.put("labels", np.array([self._labels_counted, self._labels_ignored, self._labels_lost]))
 
     def _restore_belief(self, archive: Archive) -> None:
-        self.units.restore(archive.part("units"))
+        self.unit_model.restore(archive.part("units"))
         self.test.restore(archive.part("test"))
         fed = archive.array("fed", np.int64, (None, 3)).tolist()
-        self._fed = {(row, successor): often for row, successor, often in fed}
-        self._listened, self._deaf, self._lost_labels = archive.array("labels", np.bool_, (3,)).tolist()
+        self._taken_over = {(row, successor): often for row, successor, often in fed}
+        self._labels_counted, self._labels_ignored, self._labels_lost = archive.array("labels", np.bool_, (3,)).tolist()
         archive.fill("refuted", self.belief.refuted)
-        self._show()
+        self._refresh_rows()
 
     # The units, shown as rows
 
-    def _show(self) -> None:
+    def _refresh_rows(self) -> None:
         """Everything that is known of units, for each of their rows."""
-        pooling, units = self.pooling, self.units
+        pooling, units = self.pooling, self.unit_model
         refuted = self.belief.refuted.copy()
         refuted[self.test.rows[self.test.refuted]] = True
         units.belief.refuted[pooling.unit[refuted]] = True
@@ -438,14 +427,14 @@ class TiedEvidence(Evidence):
         # Both sets of a row that is not counted for its class hold: its own, and the one that is pushed forward.
         own, shared = units.belief.gap[pooling.unit], np.where(pooling.tied, units.belief.gap[pooling.shared], np.inf)
         better = (shared <= own + _ALIKE) & (own > 0.0)
-        self._shown = np.where(better, pooling.shared, pooling.unit)
+        self._source = np.where(better, pooling.shared, pooling.unit)
         self._store = Store(pooling, units)
-        by_row = {name: _by_row(getattr(units.rule, name), self._shown) for name in _BY_ROW}
+        by_row = {name: _by_row(getattr(units.rule, name), self._source) for name in _BY_ROW}
         self.rule = type(units.rule)(**{**units.rule._asdict(), **by_row})
         self.reach = pooling.reach
-        begin, length = self._store.places(units.belief.begin, units.belief.length, self._shown)
-        self.belief = type(units.belief)(*(field[self._shown] for field in units.belief))._replace(
-            begin=begin, length=length, known=self.problem_known
+        begin, length = self._store.places(units.belief.begin, units.belief.length, self._source)
+        self.belief = type(units.belief)(*(field[self._source] for field in units.belief))._replace(
+            begin=begin, length=length, known=self._declared_known
         )
         self.belief.refuted[:] |= units.belief.refuted[pooling.unit]
         self.belief.refuted[:] |= pooling.tied & units.belief.refuted[pooling.shared]
@@ -457,80 +446,54 @@ class TiedEvidence(Evidence):
     def view(self, wrong: NDArray[np.bool_] | None = None) -> Kernel:
         simulator, rows = self.counts.simulator, self.rows
         if wrong is not None:
-            tally = self.units.counts.tally
+            tally = self.unit_model.counts.tally
             begin, length = tally.simulator_begin.copy(), tally.simulator_length.copy()
-            off = self._shown[wrong]
+            off = self._source[wrong]
             begin[off], length[off] = tally.begin[off], tally.length[off]
-            begin, length = self._store.places(begin, length, self._shown)
+            begin, length = self._store.places(begin, length, self._source)
             rows = rows._replace(begin=begin, length=length)
         return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
-    def to_kernel(self) -> Kernel:
-        simulator, rows = self.counts.simulator, self.rows
-        dense = np.zeros((simulator.num_rows, simulator.num_states))
-        for row in range(simulator.num_rows):
-            first, count = int(rows.begin[row]), int(rows.length[row])
-            if count == 0:
-                dense[row] = 1.0 / simulator.num_states
-            np.add.at(dense[row], rows.successor[first : first + count], rows.probability[first : first + count])
-        return Kernel.from_dense(dense.reshape((*simulator.shape, simulator.num_states)))
-
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
-        return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
+        return self._by_unit(visits)[self._source].astype(visits.dtype).reshape(visits.shape)
 
     def credit(self, stakes: Floats) -> Floats:
-        by_unit, unit = summed(self._shown, stakes, self.pooling.classes.size), self.pooling.unit
-        return by_unit[unit] + np.where(self._shown == unit, 0.0, stakes)  # a set of its own may become the smaller one
+        by_unit, unit = summed(self._source, stakes, self.pooling.classes.size), self.pooling.unit
+        return by_unit[unit] + np.where(self._source == unit, 0.0, stakes)  # a set of its own may become the smaller one
 
     @property
-    def together(self) -> tuple[HybridModel, NDArray[np.int64]]:
-        return self.units, self._shown
+    def units(self) -> tuple[HybridModel, Ints]:
+        return self.unit_model, self._source
 
     def _by_unit(self, visits: NDArray[Any]) -> Floats:
         """[U] the visits [R] that are counted for each unit."""
         return summed(self.pooling.unit, visits.reshape(-1).astype(np.float64), self.pooling.classes.size)
 
-    @property
-    def seen(self) -> NDArray[np.int64]:
-        return self.units.seen[self._shown]
-
-    @property
-    def distances(self) -> Floats:
-        return self._shaped(self.units.distances[self._shown])
-
-    @property
-    def radii(self) -> Floats:
-        return self._shaped(self.units.radii[self._shown])
-
-    @property
-    def all_near(self) -> NDArray[np.bool_]:
-        return self.units.all_near[self._shown]
-
     # The basis of its bounds
 
     @property
-    def _leads_limit(self) -> bool:
+    def _labels_limit(self) -> bool:
         """Whether labels rule successors out, besides a declared support."""
         return bool(self.pooling.tied.any())
 
     @property
     def support_assumed(self) -> tuple[Assumption, ...]:
         found = super().support_assumed
-        if not self._leads_limit:
+        if not self._labels_limit:
             return found
         text = "no tied row goes to a state to which no label of the ties leads"
         return (*found, Assumption(AssumptionCode.SUPPORT, text, "ties"))
 
     @property
     def ruled_out(self) -> str:
-        if not self._leads_limit:
+        if not self._labels_limit:
             return super().ruled_out
         led = "to states to which no label of the ties leads"
         return led if self.problem.support is None else f"{led}, or {super().ruled_out}"
 
     def doubts(self) -> tuple[Doubt, ...]:
         found = super().doubts()
-        if self._lost_labels:
+        if self._labels_lost:
             text = "an episode came without its labels, so that those of the others are a chosen sample"
             found = (Doubt(DoubtCode.STRUCTURE_REFUTED, text), *found)
         if not (self.test.is_refuted and self.problem.settings.certified):
@@ -560,9 +523,7 @@ def _by_row(array: NDArray[Any], unit: Ints) -> NDArray[Any]:
 def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEvidence:
     """Return the same counts with the problem's ties assumed true; continues from the result `before`."""
     if before is None or before.counts is not evidence.counts:
-        reuses, keeps = evidence.reuses_simulator, evidence.keeps_safe
-        before = TiedEvidence(evidence.problem, reuses_simulator=reuses, keeps_safe=keeps, ties=True)
-        before.counts = evidence.counts
+        before = _with_the_counts_of(evidence)
     before.trust, before.faults = evidence.trust, evidence.faults
     before.outside_support, before.departed = evidence.outside_support, evidence.departed
     before.broken_off = evidence.broken_off
@@ -571,9 +532,15 @@ def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEviden
 
 
 def structured_from(evidence: Evidence, archive: Archive) -> TiedEvidence:
-    """What `structured_of` had concluded from the counts of `evidence`, as `TiedEvidence.conclusions` kept it."""
-    reuses, keeps = evidence.reuses_simulator, evidence.keeps_safe
-    found = TiedEvidence(evidence.problem, reuses_simulator=reuses, keeps_safe=keeps, ties=True)
-    found.counts, found.trust = evidence.counts, evidence.trust
+    """Return what `structured_of` had concluded from the counts of `evidence`, as `TiedEvidence.conclusions` kept it."""
+    found = _with_the_counts_of(evidence)
+    found.trust = evidence.trust
     found.restore_conclusions(archive)
+    return found
+
+
+def _with_the_counts_of(evidence: Evidence) -> TiedEvidence:
+    reuses, keeps = evidence.reuses_simulator, evidence.keeps_safe
+    found = TiedEvidence(evidence.problem, reuses_simulator=reuses, keeps_safe=keeps, structured=True)
+    found.counts = evidence.counts
     return found

@@ -3,7 +3,7 @@
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.explore import ExploreEvent, explore
 from safe2real.exploration.learner import Learner, load_learner
-from safe2real.exploration.plan import Origin, Plan, load_plan, plan_with_structure
+from safe2real.exploration.plan import Origin, Plan, load_plan
 from safe2real.exploration.policy_trial import PolicyTrial, TrialTerms, Turn, trial_run
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.simulate import Run, collect, roll_out, simulate, simulate_many
@@ -23,7 +23,6 @@ __all__ = [
     "explore",
     "load_learner",
     "load_plan",
-    "plan_with_structure",
     "roll_out",
     "simulate",
     "simulate_many",

@@ -1,4 +1,4 @@
-"""Why a proposal is safe, in numbers, in the words in which it was asked for, and with the assumptions it rests on."""
+"""The certificate of a deployment: proved bounds in the words of the constraints, with their assumptions and doubts."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Certificate:
 
 
 def _listed(sentence: str, items: Sequence[Assumption | Doubt], width: int | None) -> str:
-    """A sentence and a list below it, lines of at most `width` columns; or one line."""
+    """Return a sentence with a list below it, in lines of at most `width` columns, or all of it as one line."""
     if width is None:
         return f"{sentence} {'; '.join(map(str, items))}."
     lines = textwrap.wrap(sentence, width, break_on_hyphens=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from safe2real.methods import for_rewards, sim_to_real
 from safe2real.methods.base import Decision, Reason
-from safe2real.methods.for_rewards import Start
+from safe2real.methods.for_rewards import SearchStart
 from safe2real.model.archive import Archive
 from safe2real.problem.problem import Problem
 
@@ -89,9 +89,9 @@ def take_memory(archive: Archive, problem: Problem, kept: int) -> Any:
     )
 
 
-def _start(archive: Archive, number: int, problem: Problem) -> Start:
+def _start(archive: Archive, number: int, problem: Problem) -> SearchStart:
     constraints, policies = problem.simulator.num_constraints, archive.policies(f"memory.{number}")
     if any(policy.shape != problem.simulator.shape for policy in policies):
         raise archive.wrong("memory has policies of another system")
     plan, top = (archive.array(f"memory.{number}.{one}_prices", np.float64, (constraints,)) for one in ("plan", "top"))
-    return Start(plan, top, policies)
+    return SearchStart(plan, top, policies)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, overload
@@ -22,9 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.model.cmdp import CMDP
+from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
-from safe2real.model.serialization import check_keys, digest_of, fingerprint, policy_to_bytes, to_text
+from safe2real.model.serialization import ANY_EPISODE, check_keys, digest_of, is_marked, policy_to_bytes, to_text
 from safe2real.model.trajectory import Trajectory, check_actions
 from safe2real.model.validation import frozen, shown, whole_numbers
 from safe2real.problem.problem import Problem
@@ -66,13 +67,15 @@ def check_told(value: Any) -> None:
     """Refuse a value that `tell` cannot record; the message is for a worker, which has no model.
 
     Raises:
-        InvalidInput: It is neither a pair nor a `Trajectory`.
+        InvalidInput: It is neither a pair nor a `Trajectory` nor an object with states and actions.
     """
-    if not isinstance(value, Trajectory) and not is_pair(value):
+    if isinstance(value, dict):
+        _check_keys(value, "the episode", {"left_model"})
+    elif not isinstance(value, Trajectory) and not is_pair(value):
         kind = f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
         raise InvalidInput(
             f"the episode is {kind}; give the pair (states, actions), with one state more than actions, or with as many of "
-            "both if it left the model (left_model=True); an object with the keys states and actions is told with tell_json"
+            'both if it left the model (left_model=True); or an object {"states": [...], "actions": [...]}'
         )
 
 
@@ -153,21 +156,25 @@ def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Traje
 
 
 def _goes_outside(model: CMDP, states: Any) -> bool:
-    """Whether one of the states is a whole number that the model does not have."""
+    """Return whether one of the states is a whole number that the model does not have."""
     entries = states if isinstance(states, list | tuple) else np.asarray(states).reshape(-1).tolist()
     return any(_is_whole(entry) and not 0 <= entry < model.num_states for entry in entries)
 
 
 def _is_whole(entry: Any) -> bool:
-    """Many languages write 1.0 for 1: it is the same number here as in Python."""
+    """Return whether an entry is a whole number; 1.0 is one, since many languages write 1 like that."""
     return type(entry) is int or (type(entry) is float and entry.is_integer())
 
 
-def _check_lists(value: Any, where: str, optional: set[str]) -> None:
+def _check_keys(value: Any, where: str, optional: set[str]) -> None:
     if not isinstance(value, dict) or not {"states", "actions"} <= set(value) <= {"states", "actions"} | optional:
         found = f"an object with the keys {shown(list(value))}" if isinstance(value, dict) else shown(value)
         more = f", with {' and '.join(sorted(optional))} if you like" if optional else ""
         raise InvalidInput(f'{where} is {found}; give {{"states": [...], "actions": [...]}}{more}')
+
+
+def _check_lists(value: Any, where: str, optional: set[str]) -> None:
+    _check_keys(value, where, optional)
     for name in ("states", "actions"):
         entries = value[name]
         if not isinstance(entries, list):
@@ -249,12 +256,12 @@ class PackedEpisodes(Sequence[Any]):
 
     @property
     def ids(self) -> Sequence[str]:
-        """Of the episodes that have one."""
+        """The ids of the episodes that have one."""
         return list(self._ids.values())
 
     @property
     def first_states(self) -> NDArray[np.uint32]:
-        """[n] where each began; 0 for one without a state."""
+        """[n] first state of each episode; 0 for an episode without a state."""
         numbers = np.frombuffer(self._states, dtype=np.uint32) if self._states else np.zeros(0, dtype=np.uint32)
         begins, ends = (np.array(self._state_ends)[place] for place in (slice(None, -1), slice(1, None)))
         found = np.zeros(len(self), dtype=np.uint32)
@@ -263,7 +270,7 @@ class PackedEpisodes(Sequence[Any]):
 
     @property
     def left_model(self) -> NDArray[np.bool_]:
-        """[n] whether each says that it left the model."""
+        """[n] whether each episode is recorded as having left the model."""
         found = np.zeros(len(self), dtype=np.bool_)
         found[list(self._left)] = True
         return found
@@ -335,7 +342,7 @@ def _count_logs(learner: Learner, logs: list[Episodes]) -> None:
 
 
 def _count_outside(learner: Learner, content: Any, of: Episodes) -> None:
-    """An episode that left the model, which refutes."""
+    """Count an episode that left the model; this refutes."""
     states, actions = content["states"], content["actions"]
     _check_range(learner.simulator, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
     whose = {"of_baseline": of.of_baseline, "of_candidate": of.of_candidate}
@@ -379,7 +386,7 @@ def _where(contents: Sequence[Any], wanted: NDArray[np.bool_]) -> Sequence[Any]:
 
 
 def _laid_out(contents: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """(states, actions, number of actions of each episode)."""
+    """Return (states, actions, number of actions of each episode)."""
     if isinstance(contents, PackedEpisodes):
         return contents.laid_out()
     states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
@@ -418,9 +425,15 @@ def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
     return fitted(policy, model)
 
 
-def pack_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> PackedEpisodes:
-    """Return a log's episodes in their stored form, checked one by one; `episodes` may be lazy."""
-    found = PackedEpisodes(seen.to_json() for seen in _checked(model, policy, episodes, partial=partial))
+def pack_log(
+    model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool, seeds: set[int] | None = None
+) -> PackedEpisodes:
+    """Return a log's episodes in their stored form, checked one by one; `episodes` may be lazy.
+
+    Environment seeds of trajectories are added to `seeds`; one that is there already, or twice in the log, is refused.
+    """
+    used = set[int]() if seeds is None else seeds
+    found = PackedEpisodes(seen.to_json() for seen in _checked(model, policy, episodes, used, partial=partial))
     refuse_same_ids(found.ids)
     return found
 
@@ -432,7 +445,9 @@ def refuse_same_ids(ids: Iterable[str | None]) -> None:
         raise InvalidInput(f"{len(twice)} ids are there twice, the first is {twice[0]!r}; an id names one episode")
 
 
-def _checked(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> Iterator[Seen]:
+def _checked(
+    model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], seeds: set[int], *, partial: bool
+) -> Iterator[Seen]:
     if not isinstance(episodes, Iterable):
         raise InvalidInput(f"episodes is {shown(episodes)}; give trajectories, or objects {{'states': ..., 'actions': ...}}")
     index = -1
@@ -440,6 +455,8 @@ def _checked(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, part
         where = f"episodes[{index}]"
         seen = seen_from(model, episode, where, partial=partial, of_log=True)
         check_actions(policy, seen.path, where)
+        if isinstance(episode, Trajectory):
+            seeds.update(refuse_repeated([episode.seed], seeds))
         yield seen
     if index < 0:
         raise InvalidInput("the log holds no episode; give at least one")
@@ -459,15 +476,22 @@ def fitted_among(episodes: Iterable[Any], fitted: frozenset[int]) -> set[int]:
     """Return the indices of episodes that equal ones from which the simulator was estimated."""
     if not fitted:
         return set()
-    return {i for i, one in enumerate(episodes) if fingerprint(one["states"], one["actions"]) in fitted}
+    return {i for i, one in enumerate(episodes) if is_marked(fitted, one["states"], one["actions"])}
 
 
 def fitted_refusal(
-    alike: int, episodes: int, fix: str = "Split the log: estimate_from_log(log[::2], ...), and import log[1::2]"
+    alike: int,
+    episodes: int,
+    fitted: Container[int],
+    fix: str = "Split the log: estimate_from_log(log[::2], ...), and import log[1::2]",
 ) -> str:
-    """Return the message that refuses a log from which the simulator was estimated."""
+    """Return the message that refuses a log from which the simulator, with the marks `fitted`, was estimated."""
+    looks = f"{alike} of the {episodes} episodes look like ones that the simulator was estimated from"
+    if ANY_EPISODE in fitted:
+        looks = "the simulator is the model of a plan, which holds what a learner's episodes showed, and maybe these"
+        fix = "Take the simulator of that learner"
     return (
-        f"{alike} of the {episodes} episodes look like ones that the simulator was estimated from, and the bounds are "
+        f"{looks}, and the bounds are "
         f"proved for a simulator that was fixed before the counted episodes. {fix}. If these are other episodes that happen "
         "to look alike, import them with overlap='count' (--overlap count), which is recorded as an assumption"
     )
@@ -561,7 +585,7 @@ class ImportedLogs:
             named.update(key for id, key in keys if id is not None)
             ids.update(log.ids)
         if of_simulator and overlap == REFUSE:
-            raise Conflict(fitted_refusal(of_simulator, number))
+            raise Conflict(fitted_refusal(of_simulator, number, problem.fitted_episodes()))
         if alike and overlap == REFUSE:
             raise Conflict(
                 f"{alike} of the {number} episodes look like ones that were imported before, and an episode counts once. If "

@@ -114,22 +114,8 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     policy, seen = proposal.draw(), Unfinished()
     try:
         episode = world.run(policy, proposal.round, seen)
-    except NotBegun:
-        raise
     except BaseException as error:
-        if isinstance(error, InvalidInput) and _is_slip(learner, error, seen):
-            if seen.states:
-                learner.skip_round()
-            raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
-        # InvalidInput is raised here, not by the environment: the two do not fit, which is never one of the user's faults.
-        fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
-        if fault or isinstance(error, (StepLimit, Miswired)):
-            cause = MISWIRED if isinstance(error, Miswired) else type(error).__name__
-            states, actions = seen.prefix()
-            learner.cut_short(states, actions, cause)
-            raise
-        unfinished = [] if seen.acting is None else [seen.acting]
-        _break_off(learner, seen.states, [*seen.actions, *unfinished], error)
+        _count_beginning(learner, world, seen, error)
         raise
     try:
         learner.observe(episode)
@@ -137,8 +123,29 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
 
 
-def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
-    """Whether an error shows a mistake in the wiring, found before anything was counted.
+def _count_beginning(learner: Learner, world: World, seen: Unfinished, error: BaseException) -> None:
+    """Count the beginning of an episode that `error` ended: cut short by a fault, or else as one that left the model.
+
+    Nothing is counted of a wiring mistake in the first episode, nor of one in the first reset of a later call.
+    """
+    if isinstance(error, NotBegun):
+        return
+    if isinstance(error, InvalidInput) and _is_wiring_mistake(learner, error, seen):
+        if seen.states:
+            learner.skip_round()
+        raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
+    # InvalidInput is raised here, not by the environment: the two do not fit, which is never one of the user's faults.
+    fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
+    if fault or isinstance(error, (StepLimit, Miswired)):
+        states, actions = seen.prefix()
+        learner.cut_short(states, actions, MISWIRED if isinstance(error, Miswired) else type(error).__name__)
+        return
+    unfinished = [] if seen.acting is None else [seen.acting]
+    _break_off(learner, seen.states, [*seen.actions, *unfinished], error)
+
+
+def _is_wiring_mistake(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
+    """Return whether an error shows a mistake in the wiring, found before anything was counted.
 
     A state that the model lacks is the system's behaviour, unless no step was taken. Dropping an episode of a policy whose
     own returns are bounded would bias its mean.
@@ -232,8 +239,7 @@ def explore(
     check_reset(env)
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
-    ties = learner.problem.ties
-    reported = ties is not None and ties.reported
+    reported = learner.problem.reports_labels
     world: World = Environment(model, env, learner.seeds, (*faults, KeyboardInterrupt), reported=reported)
     if keep is not None:
         world = _Keeping(world, model, keep)
@@ -287,7 +293,7 @@ class Environment:
         *,
         reported: bool = False,
     ) -> None:
-        """`reported` says that every step has to say which noise was drawn, in info["noise"], as the number of a label."""
+        """With `reported` every step must give the number of the drawn label as info["noise"]."""
         self.model, self.env, self.seeds, self.faults, self.reported = model, env, seeds, faults, reported
         self._tried = False  # whether a step has come back as it must
 
@@ -381,7 +387,7 @@ def _label(info: Any) -> int:
 
 
 def _absorbs(model: CMDP, state: int, step: int) -> bool:
-    """Whether the simulator stays in `state` from `step` on, whatever the action."""
+    """Return whether the simulator stays in `state` from `step` on, whatever the action."""
     kernel, actions = model.kernel, model.num_actions
     steps = [0] if kernel.is_stationary else range(step, model.horizon)
     rows = [(h * kernel.num_states + state) * actions + a for h in steps for a in range(actions)]

@@ -118,7 +118,7 @@ class _Imagined:
         self.radius, self.near = np.empty(self.visits.shape), evidence.all_near
 
     def update(self) -> None:
-        """Radii, the deletion rule and the bonus after the visits so far."""
+        """Recompute radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
         known_by = self.evidence.pool(self.visits)
         row_update.radii(rule, known_by, self.seen, self.near, self.radius)
@@ -134,7 +134,7 @@ class _Imagined:
         belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * belief.gap, cleared)
 
     def add(self, visits: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        """Expected `visits` [H, S, A]; where the last step only collects nothing is seen of its rows."""
+        """Add expected `visits` [H, S, A]; a last step that only collects shows nothing of its rows."""
         visits = visits[: self.reality.steps]
         pooled = self.reality.kernel.is_stationary
         self.visits += (visits.sum(axis=0) if pooled else visits).reshape(-1)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from safe2real.evidence.moments import Moment, Moments
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
 from safe2real.exploration.episode_log import ImportedLogs, count_in_order, pairs_of, seen_in
-from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_with_structure
+from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_under_ties
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Interval, Method, Reason
@@ -33,7 +33,7 @@ from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refuse_repeated
 from safe2real.model.policy import MarkovPolicy, carried_out
-from safe2real.model.serialization import Extensions, check_keys, named_from_json, named_to_json, to_text
+from safe2real.model.serialization import ANY_EPISODE, Extensions, check_keys, named_from_json, named_to_json, to_text
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.model.validation import Floats, Indices, checked_name, frozen, positive_integer, seed_number
 from safe2real.problem.document import without_words
@@ -50,8 +50,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+class _EvidenceState(NamedTuple):
+    """What a decision depends on besides the method: it stands until one of these changes."""
+
+    episodes: int  # counted
+    halted: bool  # the data refute the baseline's margin
+    refuted: bool  # the data refute an assumption
+
+
 class Learner:
     """Holds a problem, its evidence and a method; decides nothing itself.
+
+    One round is `propose`, an episode of `propose().draw()` on the real system, and `observe`. Episodes enter by two doors:
+    `observe`, `cut_short` and `leave_model` count the episode of this round, and `episode_log.count_in_order` counts
+    records, for the imports here as for a campaign's replay.
 
     Guarantee: that of the method; for the default, with probability at least 1 - delta every proposed mixture meets every
     constraint on the real system, and every plan is certified feasible, for every reward, at any time.
@@ -83,9 +95,7 @@ class Learner:
         """
         if not isinstance(problem, Problem):
             raise InvalidInput(f"problem is a {type(problem).__name__}; give Problem(simulator, baseline, settings)")
-        method = SimToReal() if method is None else method
-        if not isinstance(method, Method):
-            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+        method = SimToReal() if method is None else _checked_method(method)
         if method.keeps_safe and not trust_margin:
             problem.refuse_lost_margin()
         self._problem, self.method, self.warm_start = problem, method, warm_start
@@ -98,12 +108,12 @@ class Learner:
         # been fitted to another learner's episodes, and the policy of a trial may know other trials.
         self.seeds = EnvironmentSeeds(entropy_of(problem.settings.seed), lambda: _stated_in(problem, method))
         self._decision: Decision | None = None  # the one that stands
-        self._memory: Any = None  # of the last one
-        self._proposal: Proposal | None = None
-        self._out: Proposal | None = None  # the last proposal of this round
-        self._kept = KeptPlans()  # earlier certified plans; proposals do not use them
-        self._knew = self._state()  # state of the evidence when the current decision was made or confirmed
+        self._decided_on = self._evidence_state()  # when it was made or confirmed
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
+        self._memory: Any = None  # of the last decision
+        self._proposal: Proposal | None = None  # the decision as a proposal of this round
+        self._out: Proposal | None = None  # the last proposal that this round handed out
+        self._kept = KeptPlans()  # earlier certified plans; proposals do not use them
         self._imported = ImportedLogs()
         self.moments = Moments()  # uncertainty and suspects at each decision: for pictures
 
@@ -114,23 +124,27 @@ class Learner:
 
     @property
     def settings(self) -> Settings:
-        """Those of its problem."""
+        """The problem's settings."""
         return self.problem.settings
 
     @property
     def simulator(self) -> CMDP:
-        """That of its problem."""
+        """The problem's simulator, with its constraints."""
         return self.problem.simulator
 
     @property
     def baseline(self) -> MarkovPolicy:
-        """That of its problem."""
+        """The problem's trusted policy."""
         return self.problem.baseline
 
     @property
     def samples(self) -> int:
         """State-action pairs sampled from the real system so far."""
         return self.evidence.samples
+
+    def __repr__(self) -> str:
+        seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
+        return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"
 
     # Asking
 
@@ -143,9 +157,9 @@ class Learner:
         Raises:
             InvalidInput: the method proposes what its own bounds do not cover.
         """
-        self._notice()
+        decision = self.decide()
         if self._proposal is None:
-            self._proposal = self._as_proposal(self._decided())
+            self._proposal = self._as_proposal(decision)
         self._out = self._proposal
         return self._proposal
 
@@ -155,29 +169,27 @@ class Learner:
         Returns:
             The decision; the same until the evidence changes.
         """
-        self._notice()
-        return self._decided()
+        self._drop_outdated()
+        if self._decision is None:
+            self._decision = self._decided_anew()
+        return self._decision
 
-    def _decided(self) -> Decision:
-        """Return the decision on evidence whose state is current."""
-        if self._decision is not None:
-            return self._decision
-        _, halted, refuted = self._knew
-        if halted or refuted:  # a refuted assumption invalidates the method's bounds
-            self._decision = Decision(Reason.HALT if halted else Reason.BASELINE)
-            return self._decision
+    def _decided_anew(self) -> Decision:
+        """Return the method's decision; once an assumption is refuted, its bounds are invalid and it is not asked."""
+        if self._decided_on.halted or self._decided_on.refuted:
+            return Decision(Reason.HALT if self._decided_on.halted else Reason.BASELINE)
         memory = self._memory if self.warm_start else None
         decision = self.method.propose(
             self.problem, self.evidence, seed=self.settings.coin_seed, round_number=self.round, memory=memory
         )
-        self._decision, self._memory = self._checked(decision), decision.memory
+        checked, self._memory = self._checked(decision), decision.memory
         self._planned[:] = self.evidence.counts.tally.visits
         self.moments.note(self._moment(decision.uncertainty, decision.intervals))
         if decision.notice:
             _LOG.warning("after %d samples: %s", self.samples, decision.notice)
         if decision.reason is Reason.STOP:
             _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, decision.uncertainty)
-        return self._decision
+        return checked
 
     def _checked(self, decision: Decision) -> Decision:
         """Check a method's decision; a mixture without a share of the candidate is the baseline alone."""
@@ -222,7 +234,7 @@ class Learner:
             coin=coin_of(self.settings.coin_seed, self.round),
         )
 
-    # Telling
+    # Counting the episode of this round: whole, cut short, gone where the model has no state, or not run
 
     def observe(self, trajectory: Trajectory) -> None:
         """Count one episode of the drawn policy, `propose().draw()`, and move to the next round.
@@ -237,7 +249,7 @@ class Learner:
             Halted: the data refute the baseline's margin.
         """
         checked = check_trajectory(self.simulator, trajectory)
-        proposal = self.propose() if self._out is None else self._out  # also if the method was changed since
+        proposal = self._out or self.propose()  # also if the method was changed since
         if proposal.reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         if proposal.reason is Reason.HALT:
@@ -247,57 +259,452 @@ class Learner:
         self.seeds.refuse_used(checked.seed)
         due = self.evidence.take(checked, **self._whose(checked), planned=planned)
         self.seeds.note(checked.seed)
-        _, _, refuted = state = self._state()
-        if own and not refuted:
+        state = self._evidence_state()
+        if own and not state.refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
-        if due or refuted:
-            self._know(state)
+        if due or state.refuted:
+            self._drop_decision(state)
         else:
-            self._knew = state  # the plan stands
+            self._decided_on = state  # the decision stands
+        self._end_round()
+
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """Count an episode that was cut short by a fault, and move to the next round.
+
+        Args:
+            states: [n + 1] that were seen.
+            actions: [n]; n may be 0.
+            cause: of the fault. Certificates then assume that it is independent of the episode's continuation.
+            of_baseline: whether the baseline made it; as `propose()` says if None.
+            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
+
+        Raises:
+            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
+        """
+        model, begun = self.problem.simulator, len(actions) > 0
+        path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
+        checked_name("cause", cause, 200)
+        self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
+        self.skip_round()
+
+    def leave_model(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """Count an episode that went where the model has no state, and move to the next round; this refutes for good.
+
+        Args:
+            states: [n + 1] before it left; none if it began outside.
+            actions: [n + 1], the last of which led outside.
+            of_baseline: whether the baseline made it; as `propose()` says if None.
+            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
+
+        Raises:
+            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
+        """
+        path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
+        self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
+        self.skip_round()
+
+    def skip_round(self) -> None:
+        """Move to the next round without an episode: the proposal did not run on the system."""
+        self._drop_decision()
+        self._end_round()
+
+    def _whose(
+        self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
+    ) -> dict[str, bool]:
+        """Return whose episode this is, the baseline's or the candidate's; dropping it would bias that sample's mean return.
+
+        Arguments that are None follow from the last proposal, also after a declaration or an import. Refuses a `path` that
+        the drawn policy never takes.
+        """
+        if of_baseline is None or of_candidate is None:
+            proposal = self._out or self.propose()
+            drawn = None if proposal.mixture is None else proposal.draw()
+            if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
+                check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
+            if of_baseline is None:
+                of_baseline = drawn is self.problem.baseline and not of_candidate
+            if of_candidate is None:
+                of_candidate = drawn is not None and not of_baseline
+        return {"of_baseline": of_baseline, "of_candidate": of_candidate}
+
+    def _end_round(self) -> None:
         self.round += 1
         self._proposal = self._out = None
 
-    def _state(self) -> tuple[int, bool, bool]:
-        """Return (episodes counted, whether the margin is refuted, whether any assumption is)."""
-        return self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted
+    def _evidence_state(self) -> _EvidenceState:
+        return _EvidenceState(self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted)
 
-    def _notice(self) -> None:
+    def _drop_outdated(self) -> None:
         """Drop the decision if the evidence has changed since, by any caller."""
-        state = self._state()
-        if state != self._knew:
-            self._know(state)
+        state = self._evidence_state()
+        if state != self._decided_on:
+            self._drop_decision(state)
 
-    def _know(self, state: tuple[int, bool, bool]) -> None:
-        """Drop decisions made before this state of the evidence; log a refutation."""
-        if state[2] and not self._knew[2]:
+    def _drop_decision(self, state: _EvidenceState | None = None) -> None:
+        """Ask the method again for the next proposal; log a refutation if a new `state` of the evidence holds one."""
+        self._decision = self._proposal = None
+        if state is None:
+            return
+        if state.refuted and not self._decided_on.refuted:
             doubts = "; ".join(map(str, self.doubts()))
             _LOG.warning("after %d samples nothing is certified any more: %s", self.samples, doubts)
-        self._decision, self._proposal, self._knew = None, None, state
+        self._decided_on = state
 
-    # Compiled rounds
+    # Counting records: logs, and episodes kept elsewhere; the round stays
 
-    def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
-        """Return the state from which compiled rounds continue; `take_back` ends them.
+    def count(
+        self,
+        states: Indices,
+        actions: Indices,
+        ends: NDArray[np.int64],
+        *,
+        of_baseline: NDArray[np.bool_] | None = None,
+        of_candidate: NDArray[np.bool_] | None = None,
+        at_once: bool = False,
+    ) -> None:
+        """Count episodes laid end to end, cut short ones too, also after the stop.
 
-        Returns:
-            (current decision, memory of the last one, visits [R] when it was made).
-        """
-        self._notice()
-        return self._decision, self._memory, self._planned
-
-    def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
-        """Continue after compiled rounds on this learner's evidence.
+        The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
+        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
 
         Args:
-            rounds: how many.
-            decision: the current one after them; they replan when due.
-            memory: of the last decision.
-        """
-        self._knew = self._state()
-        self.round += rounds
-        self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
+            states: [T + N] of N episodes with T actions in all.
+            actions: [T].
+            ends: [N + 1] where each episode's actions begin, and T.
+            of_baseline: [N] which of them the baseline made; none if None.
+            of_candidate: [N] which are of the policy that it is mixed with; none if None.
+            at_once: whether their order may have been chosen by their content, as in a log: nothing is concluded before all
+                of them are counted.
 
-    # Keeping
+        Raises:
+            InvalidInput: the numbers do not divide into episodes of this system, or a policy cannot have made its episode.
+        """
+        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
+        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
+        self._drop_decision()
+
+    def lose(self) -> None:
+        """Count an episode of the candidate without any data as the worst case; the round stays."""
+        self.evidence.lose()
+        self._drop_decision()
+
+    def import_episodes(
+        self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
+    ) -> int:
+        """Count episodes that were collected earlier by a known Markov policy, all or none; the round stays.
+
+        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
+        test its margin; those of the policy of `methods.Trial` also raise its floors. As in a campaign, the guarantee then
+        assumes that every imported log is complete, and that logs came in the order in which they were collected;
+        certificates say so. Where policies were chosen by the logs of others, `import_logs` takes all of them in one step.
+
+        Args:
+            policy: collected all of them; every action must be one that it can take.
+            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
+                "id", any text that names the episode in every log.
+            partial: whether episodes may have been cut short.
+            overlap: "count" says that episodes which look like ones imported before, or like ones that the simulator was
+                estimated from, are others; certificates then say so.
+                Episodes that this learner observed itself are not compared: do not import those.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: the environment had the same seed in other counted episodes; or episodes of the same id, or that look
+                the same and do not both have one, were imported before; or the simulator was estimated from episodes that
+                look the same.
+            InvalidInput: an episode is not of this system, or not of this policy.
+
+        Example:
+            >>> learner.import_episodes(problem.baseline, rollouts)
+        """
+        return self.import_logs([(policy, episodes)], partial=partial, overlap=overlap)
+
+    def import_logs(
+        self,
+        logs: Iterable[tuple[MarkovPolicy, Iterable[Trajectory | Any]]],
+        *,
+        partial: bool = False,
+        overlap: str = "refuse",
+    ) -> int:
+        """Count the logs of several policies in one step, all or none; the round stays.
+
+        No conclusion is drawn before all of them are counted. So their order does not matter, nor whether a policy was
+        chosen by the content of other logs.
+
+        Args:
+            logs: (policy, episodes) pairs, each as in `import_episodes`.
+            partial: as in `import_episodes`.
+            overlap: as in `import_episodes`; logs of one call are compared with each other, too.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: as in `import_episodes`.
+            InvalidInput: as in `import_episodes`; or `logs` holds something else than pairs.
+
+        Example:
+            >>> learner.import_logs([(first, its_rollouts), (second, other_rollouts)])
+        """
+        # They are read twice.
+        given = [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in pairs_of(logs)]
+        listed = [one for _, log in given if isinstance(log, list) for one in log]
+        seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
+        read = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
+        self.seeds.used.update(seeds)
+        here, out = self.round, self._out
+        count_in_order(self, [read])
+        self.round, self._out = here, out  # an episode that is out belongs to the proposal before the import
+        return sum(len(log.contents) for log in read)
+
+    # Reading: nothing below changes proposals
+
+    def intervals(self) -> tuple[Interval, ...]:
+        """Return certified bounds on the best value of each declared reward, from all counted data.
+
+        Returns:
+            An interval for each reward; empty where none is declared.
+        """
+        return self.method.intervals(self.problem, self.evidence.settled())
+
+    @property
+    def standing(self) -> Standing:
+        """Standing of all present proposals and plans."""
+        return standing_of(self.doubts())
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Return why nothing here is a guarantee; data that refute an assumption are a reason too.
+
+        Returns:
+            The doubts; empty when everything is certified.
+        """
+        return (*self._ignored, *self.method.doubts(self.evidence))
+
+    @property
+    def _ignored(self) -> tuple[Doubt, ...]:
+        """The doubt of a method that does not enforce all constraints, else nothing."""
+        if self.evidence.kept == self.problem.simulator.num_constraints:
+            return ()
+        return (Doubt(DoubtCode.CONSTRAINTS_IGNORED, "the exploration ignores the constraints"),)
+
+    @property
+    def failure(self) -> float:
+        """Upper bound on the probability that any claim of this run is false, if its assumptions are true.
+
+        It is delta, plus the failure probability of an estimated simulator whose rows are reused. The floors of
+        `methods.Trial` have a delta of their own beside that of the rows, on which plans rest: 2 delta together.
+        """
+        own = (2.0 if isinstance(self.method, Trial) else 1.0) * self.problem.settings.delta
+        rows = self.problem.estimated if self.evidence.reuses_simulator else None
+        return min(1.0, own + (0.0 if rows is None else rows.delta))
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the data contradict an assumption of the proposals: final."""
+        return self.method.is_refuted(self.evidence)
+
+    def floors(self) -> dict[str, float]:
+        """Return certified bounds for the method's candidate alone, under the assumptions of this learner's certificates.
+
+        Returns:
+            By name a lower bound on an expected utility or reward, an upper bound on an expected cost; empty where the
+            method has no one candidate.
+        """
+        return self.method.floors(self.evidence)
+
+    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
+        """Return lower bounds on V_c as a certificate, with the method's assumptions and doubts.
+
+        Args:
+            bounds: [K].
+            doubts: reasons besides those of the method.
+            thresholds: [K]; those of the problem if None.
+
+        Returns:
+            A certificate of any standing.
+        """
+        doubted, assumed = (*self._ignored, *doubts), self._assumed
+        return certify(self.evidence, bounds, doubted, thresholds=thresholds, assumed=assumed, method=self.method)
+
+    @property
+    def _assumed(self) -> tuple[Assumption, ...]:
+        """Assumptions besides those of the evidence: imported logs, and a method from outside the package."""
+        found, method = self._imported.assumptions, self.method
+        if type(method) in ALL:
+            return found
+        text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
+        return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
+
+    def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
+        """Plan for a reward on the present data; proposals do not change.
+
+        Args:
+            reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
+            progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
+                function that is told (steps done, in all).
+
+        Returns:
+            A policy that is certified feasible, with a lower bound on its value and an upper bound on that of every feasible
+            one. A plan for the same reward that was certified earlier and is worth more is given again.
+
+        Raises:
+            InvalidInput: the reward is not of this system.
+        """
+        reward = without_steps(checked_reward(self.evidence, reward))
+        # Only a method of the package that covers any reward proves the paper's bound by its stop.
+        ours = type(self.method) in ALL and self.method.covers_any_reward
+        stopped = ours and not self.evidence.is_refuted and self.stopped
+        with progress_bar("steps of planning", progress) as report:
+            found = plan(self.evidence, reward, stopped=stopped, report=report)
+        settled = self.evidence.settled()
+        for one in self.method.intervals(self.problem, settled):  # the stop rests on these intervals: keep their policies
+            if one.is_about(reward):
+                found = improved(settled, found, one)
+        found = self._kept.better(settled, reward, found)
+        return self._complete(found, reward)
+
+    def plan_with_structure(self, reward: ArrayLike) -> Plan:
+        """Return the best plan under the stated ties; it is certified only if they are stated to be exact.
+
+        False ties are believed long before the data can object. So a plan of ties that are not called exact becomes a
+        guarantee by a trial of that one policy, which needs no model at all. The ties are tested against the data by it, and
+        a refutation of them is final; nothing else changes.
+
+        Args:
+            reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
+
+        Returns:
+            A candidate, with bounds that hold if the ties do. Its certificate has the doubt STRUCTURE_UNTESTED, or
+            STRUCTURE_REFUTED where the data contradict the ties: then it is the baseline. If no ties are stated, or all are
+            exact, it is the plan itself.
+
+        Raises:
+            InvalidInput: the reward is not of this system, or not in [0, 1].
+        """
+        return self._complete(plan_under_ties(self.evidence, reward), reward)
+
+    def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
+        """Add the imported logs' assumptions, the origin and the model."""
+        problem = self.problem
+        origin = Origin(
+            reward=frozen(checked_reward(self.evidence, reward)),
+            legend=problem.simulator.legend,
+            settings=settings_of(problem, self.method),
+            samples=self.evidence.samples,
+            version=__version__,
+        )
+        certificate = found.certificate.assuming(self._imported.assumptions)
+        policy = carried_out(found.policy, problem.simulator)
+        kept = _kept_model(guess_of(self.evidence)) if self.samples else problem.simulator
+        return replace(found, policy=policy, certificate=certificate, origin=origin, model=kept)
+
+    @property
+    def mismatch_map(self) -> MismatchMap:
+        """Bounds on every row's distance from the simulator."""
+        return map_mismatch(self.evidence.settled())
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the certified bounds over samples, above the map of where the simulator is wrong.
+
+        Over samples: for `methods.ForRewards` the interval of each declared reward, for `methods.Trial` the floors of the
+        policy (which rest on no row, so there is no map), otherwise the uncertainty on its way to the tolerance, with the
+        rows that are in doubt. The standing is written above.
+
+        Args:
+            path: where to keep it, e.g. "learner.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written.
+        """
+        from safe2real.plots.learner import draw_learning
+        from safe2real.plots.style import kept
+
+        last = list(self.moments)[-1:]
+        uncertainty = last[0].uncertainty if last else float("inf")
+        now, method, trial = self._moment(uncertainty, self.intervals()), self.method, isinstance(self.method, Trial)
+        figure = draw_learning(
+            [*(one for one in self.moments if one.samples < now.samples), now],
+            self.problem.simulator,
+            standing=self.standing,
+            tolerance=method.stops_at(self.problem),
+            targets=method.target if isinstance(method, Trial) else None,
+            found=None if trial else self.mismatch_map,
+            separation=self.evidence.separation if self.evidence.reuses_simulator else None,
+        )
+        return kept(figure, path)
+
+    def _moment(self, uncertainty: float, intervals: Sequence[Interval]) -> Moment:
+        """Return the present uncertainty, suspects and bounds."""
+        certain = tuple(one.bounds for one in intervals)
+        suspects = int(self.evidence.belief.suspect.sum())
+        return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
+
+    # Directing
+
+    def direct(self, method: Method) -> None:
+        """Continue with another method on the same evidence.
+
+        The returns of one policy say nothing about another, so a trial is never replaced, and never a replacement.
+
+        Args:
+            method: it reads the data as the present one does.
+
+        Raises:
+            InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
+        """
+        _checked_method(method).check(self.problem)
+        stated = (method.reuses_simulator, method.keeps_safe)
+        if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
+            raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
+        other = method.evidence(self.problem)
+        if method is not self.method and (self.evidence.goes_by_returns or other.goes_by_returns):
+            raise InvalidInput(
+                f"the data of a {self.method.name!r} cannot be gone on with by another {method.name!r}: the returns of one "
+                "policy's own episodes say nothing about another. Start a new learner with it, Learner(problem, method); a "
+                "second trial that shares delta has number=2"
+            )
+        if type(other) is not type(self.evidence):
+            raise InvalidInput(f"the method {method.name!r} keeps other data; start a new learner with it")
+        self.seeds.branch(lambda: to_text(named_to_json(method)).encode())
+        self.method, self._memory = method, None
+        self._drop_decision()
+
+    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> None:
+        """Add rewards to those that are explored for, or drop some; only for `methods.ForRewards`.
+
+        After a stop the run goes on if a reward is not accurate yet.
+
+        Args:
+            rewards: [S, A] or [H, S, A] in [0, 1], by name.
+            drop: names of declared rewards.
+
+        Raises:
+            InvalidInput: the method has no declared rewards, or a reward is not of this system.
+        """
+        self.direct(redeclared(self.method, rewards, drop))
+
+    # Saving: `state` is the one form, of a file as of a campaign's snapshot
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write its `state` to one file that `load_learner` reads, over an older one; nothing is pickled.
@@ -397,11 +804,11 @@ class Learner:
         self.round = positive_integer("round", archive.entry("round", int))
         self._imported = ImportedLogs.from_state(archive.entry("imported", dict))
         self._decision = self._memory = self._proposal = self._out = None
-        self._knew = self._state()
+        self._decided_on = self._evidence_state()
         if "specification" in archive.document:
-            self._stand(archive)
+            self._restore_decision(archive)
 
-    def _stand(self, archive: Archive) -> None:
+    def _restore_decision(self, archive: Archive) -> None:
         """Restore the rest of a whole state: seeds, plans and the current decision."""
         said = archive.entry("environment", dict)
         entropy, stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
@@ -430,422 +837,34 @@ class Learner:
                     "count the episodes again in a new learner; a campaign keeps them and does that by itself"
                 )
 
-    # Directing
+    # Compiled rounds
 
-    def direct(self, method: Method) -> None:
-        """Continue with another method on the same evidence.
-
-        The returns of one policy say nothing about another, so a trial is never replaced, and never a replacement.
-
-        Args:
-            method: it reads the data as the present one does.
-
-        Raises:
-            InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
-        """
-        if not isinstance(method, Method):
-            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        method.check(self.problem)
-        stated = (method.reuses_simulator, method.keeps_safe)
-        if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
-            raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
-        other = method.evidence(self.problem)
-        if method is not self.method and (self.evidence.goes_by_returns or other.goes_by_returns):
-            raise InvalidInput(
-                f"the data of a {self.method.name!r} cannot be gone on with by another {method.name!r}: the returns of one "
-                "policy's own episodes say nothing about another. Start a new learner with it, Learner(problem, method); a "
-                "second trial that shares delta has number=2"
-            )
-        if type(other) is not type(self.evidence):
-            raise InvalidInput(f"the method {method.name!r} keeps other data; start a new learner with it")
-        self.seeds.branch(lambda: to_text(named_to_json(method)).encode())
-        self.method, self._memory = method, None
-        self._decision = self._proposal = None
-
-    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> None:
-        """Add rewards to those that are explored for, or drop some; only for `methods.ForRewards`.
-
-        After a stop the run goes on if a reward is not accurate yet.
-
-        Args:
-            rewards: [S, A] or [H, S, A] in [0, 1], by name.
-            drop: names of declared rewards.
-
-        Raises:
-            InvalidInput: the method has no declared rewards, or a reward is not of this system.
-        """
-        self.direct(redeclared(self.method, rewards, drop))
-
-    def __repr__(self) -> str:
-        seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
-        return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"
-
-    # Counting: every episode counts, as the baseline's, the candidate's or another policy's
-
-    def count(
-        self,
-        states: Indices,
-        actions: Indices,
-        ends: NDArray[np.int64],
-        *,
-        of_baseline: NDArray[np.bool_] | None = None,
-        of_candidate: NDArray[np.bool_] | None = None,
-        at_once: bool = False,
-    ) -> None:
-        """Count episodes laid end to end, cut short ones too, also after the stop.
-
-        The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
-        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
-
-        Args:
-            states: [T + N] of N episodes with T actions in all.
-            actions: [T].
-            ends: [N + 1] where each episode's actions begin, and T.
-            of_baseline: [N] which of them the baseline made; none if None.
-            of_candidate: [N] which are of the policy that it is mixed with; none if None.
-            at_once: whether their order may have been chosen by their content, as in a log: nothing is concluded before all
-                of them are counted.
-
-        Raises:
-            InvalidInput: the numbers do not divide into episodes of this system, or a policy cannot have made its episode.
-        """
-        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
-        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
-        self._decision = self._proposal = None
-
-    def leave_model(
-        self,
-        states: Sequence[int],
-        actions: Sequence[int],
-        *,
-        of_baseline: bool | None = None,
-        of_candidate: bool | None = None,
-    ) -> None:
-        """Count an episode that went where the model has no state, and move to the next round; this refutes for good.
-
-        Args:
-            states: [n + 1] before it left; none if it began outside.
-            actions: [n + 1], the last of which led outside.
-            of_baseline: whether the baseline made it; as `propose()` says if None.
-            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
-
-        Raises:
-            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
-        """
-        path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
-        self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
-        self._next_round()
-
-    def cut_short(
-        self,
-        states: Sequence[int],
-        actions: Sequence[int],
-        cause: str,
-        *,
-        of_baseline: bool | None = None,
-        of_candidate: bool | None = None,
-    ) -> None:
-        """Count an episode that was cut short by a fault, and move to the next round.
-
-        Args:
-            states: [n + 1] that were seen.
-            actions: [n]; n may be 0.
-            cause: of the fault. Certificates then assume that it is independent of the episode's continuation.
-            of_baseline: whether the baseline made it; as `propose()` says if None.
-            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
-
-        Raises:
-            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
-        """
-        model, begun = self.problem.simulator, len(actions) > 0
-        path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
-        checked_name("cause", cause, 200)
-        self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
-        self._next_round()
-
-    def skip_round(self) -> None:
-        """Move to the next round without an episode: the proposal did not run on the system."""
-        self._next_round()
-
-    def lose(self) -> None:
-        """Count an episode of the candidate without any data as the worst case; the round stays."""
-        self.evidence.lose()
-        self._decision = self._proposal = None
-
-    def import_episodes(
-        self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
-    ) -> int:
-        """Count episodes that were collected earlier by a known Markov policy, all or none; the round stays.
-
-        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
-        test its margin; those of the policy of `methods.Trial` also raise its floors. As in a campaign, the guarantee then
-        assumes that every imported log is complete, and that logs came in the order in which they were collected;
-        certificates say so. Where policies were chosen by the logs of others, `import_logs` takes all of them in one step.
-
-        Args:
-            policy: collected all of them; every action must be one that it can take.
-            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
-                "id", any text that names the episode in every log.
-            partial: whether episodes may have been cut short.
-            overlap: "count" says that episodes which look like ones imported before, or like ones that the simulator was
-                estimated from, are others; certificates then say so.
-                Episodes that this learner observed itself are not compared: do not import those.
+    def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
+        """Return the state from which compiled rounds continue; `take_back` ends them.
 
         Returns:
-            How many episodes were counted.
-
-        Raises:
-            Conflict: the environment had the same seed in other counted episodes; or episodes of the same id, or that look
-                the same and do not both have one, were imported before; or the simulator was estimated from episodes that
-                look the same.
-            InvalidInput: an episode is not of this system, or not of this policy.
-
-        Example:
-            >>> learner.import_episodes(problem.baseline, rollouts)
+            (current decision, memory of the last one, visits [R] when it was made).
         """
-        return self.import_logs([(policy, episodes)], partial=partial, overlap=overlap)
+        self._drop_outdated()
+        return self._decision, self._memory, self._planned
 
-    def import_logs(
-        self,
-        logs: Iterable[tuple[MarkovPolicy, Iterable[Trajectory | Any]]],
-        *,
-        partial: bool = False,
-        overlap: str = "refuse",
-    ) -> int:
-        """Count the logs of several policies in one step, all or none; the round stays.
-
-        No conclusion is drawn before all of them are counted. So their order does not matter, nor whether a policy was
-        chosen by the content of other logs.
+    def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
+        """Continue after compiled rounds on this learner's evidence.
 
         Args:
-            logs: (policy, episodes) pairs, each as in `import_episodes`.
-            partial: as in `import_episodes`.
-            overlap: as in `import_episodes`; logs of one call are compared with each other, too.
-
-        Returns:
-            How many episodes were counted.
-
-        Raises:
-            Conflict: as in `import_episodes`.
-            InvalidInput: as in `import_episodes`; or `logs` holds something else than pairs.
-
-        Example:
-            >>> learner.import_logs([(first, its_rollouts), (second, other_rollouts)])
+            rounds: how many.
+            decision: the current one after them; they replan when due.
+            memory: of the last decision.
         """
-        # They are read twice.
-        given = [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in pairs_of(logs)]
-        listed = [one for _, log in given if isinstance(log, list) for one in log]
-        seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
-        read = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
-        self.seeds.used.update(seeds)
-        here, out = self.round, self._out
-        count_in_order(self, [read])
-        self.round, self._out = here, out  # an episode that is out belongs to the proposal before the import
-        return sum(len(log.contents) for log in read)
+        self._decided_on = self._evidence_state()
+        self.round += rounds
+        self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
 
-    def _whose(
-        self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
-    ) -> dict[str, bool]:
-        """Return whose episode this is, the baseline's or the candidate's; dropping it would bias that sample's mean return.
 
-        Arguments that are None follow from the last proposal, also after a declaration or an import. Refuses a `path` that
-        the drawn policy never takes.
-        """
-        if of_baseline is None or of_candidate is None:
-            if self._out is None:
-                self.propose()
-            drawn = None if self._out is None or self._out.mixture is None else self._out.draw()
-            if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
-                check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
-            if of_baseline is None:
-                of_baseline = drawn is self.problem.baseline and not of_candidate
-            if of_candidate is None:
-                of_candidate = drawn is not None and not of_baseline
-        return {"of_baseline": of_baseline, "of_candidate": of_candidate}
-
-    def _next_round(self) -> None:
-        self.round += 1
-        self._decision = self._proposal = self._out = None
-
-    # Reading: nothing below changes proposals
-
-    def intervals(self) -> tuple[Interval, ...]:
-        """Return certified bounds on the best value of each declared reward, from all counted data.
-
-        Returns:
-            An interval for each reward; empty where none is declared.
-        """
-        return self.method.intervals(self.problem, self.evidence.settled())
-
-    @property
-    def standing(self) -> Standing:
-        """Standing of all present proposals and plans."""
-        return standing_of(self.doubts())
-
-    def doubts(self) -> tuple[Doubt, ...]:
-        """Return why nothing here is a guarantee; data that refute an assumption are a reason too.
-
-        Returns:
-            The doubts; empty when everything is certified.
-        """
-        return (*self._ignored, *self.method.doubts(self.evidence))
-
-    @property
-    def _ignored(self) -> tuple[Doubt, ...]:
-        """The doubt that the method does not enforce all constraints, if it does not."""
-        if self.evidence.kept == self.problem.simulator.num_constraints:
-            return ()
-        return (Doubt(DoubtCode.CONSTRAINTS_IGNORED, "the exploration ignores the constraints"),)
-
-    @property
-    def failure(self) -> float:
-        """Upper bound on the probability that any claim of this run is false, if its assumptions are true.
-
-        It is delta, plus the failure probability of an estimated simulator whose rows are reused. The floors of
-        `methods.Trial` have a delta of their own beside that of the rows, on which plans rest: 2 delta together.
-        """
-        own = (2.0 if isinstance(self.method, Trial) else 1.0) * self.problem.settings.delta
-        rows = self.problem.estimated if self.evidence.reuses_simulator else None
-        return min(1.0, own + (0.0 if rows is None else rows.delta))
-
-    @property
-    def is_refuted(self) -> bool:
-        """Whether the data contradict an assumption of the proposals: final."""
-        return self.method.is_refuted(self.evidence)
-
-    def floors(self) -> dict[str, float]:
-        """Return certified bounds for the method's candidate alone, under the assumptions of this learner's certificates.
-
-        Returns:
-            By name a lower bound on an expected utility or reward, an upper bound on an expected cost; empty where the
-            method has no one candidate.
-        """
-        return self.method.floors(self.evidence)
-
-    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
-        """Return lower bounds on V_c as a certificate, with the method's assumptions and doubts.
-
-        Args:
-            bounds: [K].
-            doubts: reasons besides those of the method.
-            thresholds: [K]; those of the problem if None.
-
-        Returns:
-            A certificate of any standing.
-        """
-        doubted, assumed = (*self._ignored, *doubts), self._assumed
-        return certify(self.evidence, bounds, doubted, thresholds=thresholds, assumed=assumed, method=self.method)
-
-    @property
-    def _assumed(self) -> tuple[Assumption, ...]:
-        """Assumptions besides those of the evidence: imported logs, and a method from outside the package."""
-        found, method = self._imported.assumptions, self.method
-        if type(method) in ALL:
-            return found
-        text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
-        return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
-
-    def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
-        """Plan for a reward on the present data; proposals do not change.
-
-        Args:
-            reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
-            progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
-                function that is told (steps done, in all).
-
-        Returns:
-            A policy that is certified feasible, with a lower bound on its value and an upper bound on that of every feasible
-            one. A plan for the same reward that was certified earlier and is worth more is given again.
-
-        Raises:
-            InvalidInput: the reward is not of this system.
-        """
-        reward = without_steps(checked_reward(self.evidence, reward))
-        # Only a method of the package that covers any reward proves the paper's bound by its stop.
-        ours = type(self.method) in ALL and self.method.covers_any_reward
-        stopped = ours and not self.evidence.is_refuted and self.stopped
-        with progress_bar("steps of planning", progress) as report:
-            found = plan(self.evidence, reward, stopped=stopped, report=report)
-        settled = self.evidence.settled()
-        for one in self.method.intervals(self.problem, settled):  # the stop rests on these intervals: keep their policies
-            if one.is_about(reward):
-                found = improved(settled, found, one)
-        found = self._kept.better(settled, reward, found)
-        return self._complete(found, reward)
-
-    def plan_with_structure(self, reward: ArrayLike) -> Plan:
-        """Return the best plan under the stated ties, a candidate for a trial; see `exploration.plan_with_structure`.
-
-        Args:
-            reward: [S, A] or [H, S, A] in [0, 1].
-
-        Returns:
-            A candidate; the whole plan where no ties are stated or all are exact.
-
-        Raises:
-            InvalidInput: the reward is not of this system, or not in [0, 1].
-        """
-        return self._complete(plan_with_structure(self.evidence, reward), reward)
-
-    def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
-        """Add the imported logs' assumptions, the origin and the model."""
-        problem = self.problem
-        origin = Origin(
-            reward=frozen(checked_reward(self.evidence, reward)),
-            legend=problem.simulator.legend,
-            settings=settings_of(problem, self.method),
-            samples=self.evidence.samples,
-            version=__version__,
-        )
-        certificate = found.certificate.assuming(self._imported.assumptions)
-        policy = carried_out(found.policy, problem.simulator)
-        kept = _kept_model(guess_of(self.evidence))
-        return replace(found, policy=policy, certificate=certificate, origin=origin, model=kept)
-
-    @property
-    def mismatch_map(self) -> MismatchMap:
-        """Bounds on every row's distance from the simulator."""
-        return map_mismatch(self.evidence.settled())
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the certified bounds over samples, above the map of where the simulator is wrong.
-
-        Over samples: for `methods.ForRewards` the interval of each declared reward, for `methods.Trial` the floors of the
-        policy (which rest on no row, so there is no map), otherwise the uncertainty on its way to the tolerance, with the
-        rows that are in doubt. The standing is written above.
-
-        Args:
-            path: where to keep it, e.g. "learner.png"; nowhere if None.
-
-        Returns:
-            A matplotlib figure; no display is needed.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            InvalidInput: the path cannot be written.
-        """
-        from safe2real.plots.learner import draw_learning
-        from safe2real.plots.style import kept
-
-        last = list(self.moments)[-1:]
-        uncertainty = last[0].uncertainty if last else float("inf")
-        now, method, trial = self._moment(uncertainty, self.intervals()), self.method, isinstance(self.method, Trial)
-        figure = draw_learning(
-            [*(one for one in self.moments if one.samples < now.samples), now],
-            self.problem.simulator,
-            standing=self.standing,
-            tolerance=method.stops_at(self.problem),
-            targets=method.target if isinstance(method, Trial) else None,
-            found=None if trial else self.mismatch_map,
-            separation=self.evidence.separation if self.evidence.reuses_simulator else None,
-        )
-        return kept(figure, path)
-
-    def _moment(self, uncertainty: float, intervals: Sequence[Interval]) -> Moment:
-        """Return the present uncertainty, suspects and bounds."""
-        certain = tuple(one.bounds for one in intervals)
-        suspects = int(self.evidence.belief.suspect.sum())
-        return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
+def _checked_method(given: Any) -> Method:
+    if not isinstance(given, Method):
+        raise InvalidInput(f"method is {given!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+    return given
 
 
 def _stated_in(problem: Problem, method: Method) -> bytes:
@@ -860,13 +879,17 @@ _OTHER_POLICY = (
 
 
 def _kept_model(model: CMDP) -> CMDP:
-    """The same with rows of its own: those of the evidence change with every episode."""
-    rows = model.kernel.compiled_rows
-    return model.with_kernel(replace(model.kernel, compiled_rows=type(rows)(*(array.copy() for array in rows))))
+    """Return the model with rows of its own: those of the evidence change with every episode.
+
+    It is marked as fitted to episodes that it does not know, so that no learner takes it for a simulator and counts them.
+    """
+    rows, marks = model.kernel.compiled_rows, frozen(np.array([ANY_EPISODE], dtype=np.int64))
+    own = replace(model.kernel, compiled_rows=type(rows)(*(array.copy() for array in rows)), fitted_to=marks)
+    return model.with_kernel(own)
 
 
 def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:
-    """Read the learner that `Learner.save` wrote: it proposes the same, bit for bit, goes on, and plans the same.
+    """Read the learner that `Learner.save` wrote: it continues, proposes and plans the same, bit for bit.
 
     A file is no record: its counts cannot be verified, and later observations are not in it.
 

@@ -186,8 +186,8 @@ class Plan(Tabular):
     def plot(self, path: str | os.PathLike[str] | None = None, *, model: CMDP | None = None) -> Figure:
         """Draw the policy: arrows or names of actions on a map where states have positions, else steps and states.
 
-        It is drawn the stronger the longer the policy is in a state, on the simulator with the rows that are proved wrong
-        as they were seen, or on `model`. Start, costs and ends are marked.
+        A state is drawn darker the longer the policy is in it. That is computed on `model`; without one, on the simulator
+        with observed rows in place of those that are proved wrong. Start, costs and ends are marked.
 
         Args:
             path: where to keep it, e.g. "plan.png"; nowhere if None.
@@ -311,22 +311,8 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
     )
 
 
-def plan_with_structure(evidence: Evidence, reward: ArrayLike) -> Plan:
-    """Return the best plan that the stated ties find; certified only as far as they were said to be exact.
-
-    False ties are believed long before the data can object. So a plan of ties that are not called exact becomes a guarantee
-    by a trial of that one policy, which needs no model at all. Nothing is changed by it, except that the ties are tested
-    against the data: a refutation of them is final.
-
-    Args:
-        evidence: of a problem with ties.
-        reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
-
-    Returns:
-        A candidate, with bounds that hold if the ties do. Its certificate has the doubt STRUCTURE_UNTESTED, or
-        STRUCTURE_REFUTED where the data contradict the ties: then it is the baseline. With no ties stated, or with ties that
-        are exact, it is the plan itself.
-    """
+def plan_under_ties(evidence: Evidence, reward: ArrayLike) -> Plan:
+    """Return the best plan as if the stated ties were true; see `Learner.plan_with_structure`."""
     if evidence.is_refuted:
         return baseline_plan(evidence)
     structured = evidence.structured
@@ -345,7 +331,7 @@ def checked_reward(evidence: Evidence, reward: ArrayLike) -> Floats:
 
 
 def baseline_plan(evidence: Evidence) -> Plan:
-    """Return the baseline as a plan: once an assumption is refuted the sets are worth nothing, its margin alone is left."""
+    """Return the baseline as a plan: after a refutation the sets are invalid, and its stated margin alone is left."""
     horizon = float(evidence.problem.simulator.horizon)
     return Plan(
         solution=None,
@@ -466,7 +452,7 @@ def improved(evidence: Evidence, found: Plan, interval: Interval) -> Plan:
 
 
 def _better(one: Plan, other: Plan) -> Plan:
-    """The plan that is worth more, with the smaller upper bound of both; both speak of one reward."""
+    """Return the plan of the larger value with the smaller upper bound of both; both are for one reward."""
     best = other if other.value > one.value else one
     bound = max(min(one.bound, other.bound), best.value)
     return replace(best, bound=bound, suboptimality=bound - best.value)

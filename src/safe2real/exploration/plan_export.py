@@ -97,12 +97,7 @@ def state_rows(system: Any) -> Iterator[list[Any]]:
 
 
 def export_plan(plan: Plan, folder: Path, *, system: Any = None) -> list[Path]:
-    """Write plan.json and policy.csv, and states.csv where a `system` is given; files of that name are replaced.
-
-    Raises:
-        InvalidInput: the folder cannot be made, or `system` is no finite system.
-        StorageFailure: a file cannot be written.
-    """
+    """Write plan.json and policy.csv, and states.csv where a `system` is given; see `Plan.export`."""
     states = None if system is None else list(state_rows(system))
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Bring in a policy that has no table, safely, by the returns of its own episodes: deep RL, a program, a person.
+"""Try a policy that has no table, safely, by the returns of its own episodes: deep RL, a program, a person.
 
 Problem: a candidate that looks good in simulation, a baseline whose margin is known, and episodes whose sums can be read.
 Algorithm: that of `methods.Trial`, with nothing but numbers: an anytime lower bound on the candidate's value from its
@@ -131,7 +131,7 @@ class TrialTerms:
 
     @property
     def words(self) -> Wording:
-        """How the constraint is said; `number` turns a constraint value into a utility, where more is better, and back."""
+        """Its wording; `number` turns a constraint value into a utility, of which more is better, and back."""
         return Wording(self.name, self.high, self.is_cost)
 
     @property
@@ -141,7 +141,7 @@ class TrialTerms:
 
     @property
     def ends(self) -> Range:
-        """Of the utility of an episode."""
+        """Range of the utility of an episode."""
         return (0.0, self.high - self.low) if self.is_cost else (self.low, self.high)
 
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -172,7 +172,7 @@ _KIND = "safe2real policy trial 1"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Turn:
-    """Whose turn it is, and why it may be."""
+    """The policy that runs the next episode, with the certificate that allows it."""
 
     number: int  # 1, 2, 3, ...
     policy: str  # "candidate" or "baseline": run this one for one episode
@@ -197,7 +197,7 @@ class PolicyTrial:
     """
 
     def __init__(self, terms: TrialTerms, *, path: str | os.PathLike[str] | None = None) -> None:
-        """Begin a trial of which nothing is known yet.
+        """Begin a trial without episodes.
 
         Args:
             terms: requirements and assumptions.
@@ -324,12 +324,12 @@ class PolicyTrial:
 
     @property
     def episodes(self) -> dict[str, int]:
-        """Told so far, by policy."""
+        """Number of episodes told so far, by policy."""
         return {CANDIDATE: self._bounds[self.terms.name].count, BASELINE: self._missed.count}
 
     @property
     def refuted(self) -> bool:
-        """Whether a number has left the range that none was to leave: final."""
+        """Whether a value has left its stated range: final."""
         return bool(self._left)
 
     @property
@@ -509,14 +509,14 @@ class _TrialFile:
         )
 
     def write(self, text: str) -> None:
-        """Write all of it, or nothing."""
+        """Write the file atomically."""
         with complete_file(self.path) as file:
             file.write(text)
         self._known = text.encode()
 
 
 def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:
-    """[(name, text)] of a number that is outside its range, else nothing."""
+    """Return [(name, text)] for a number outside its range, else nothing."""
     low, high = ends
     room = ROUNDING * max(1.0, high - low)
     if low - room <= number <= high + room:
@@ -525,7 +525,7 @@ def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:
 
 
 def _range(name: str, ends: Any) -> Range:
-    """Two finite numbers, the smaller one first."""
+    """Return two finite numbers, the smaller one first."""
     if isinstance(ends, tuple | list) and len(ends) == 2:
         low, high = (finite_number(f"rewards[{name!r}][{place}]", end) for place, end in enumerate(ends))
         if low < high:
@@ -621,7 +621,7 @@ def trial_run(
 
 
 def _episode(env: Any, act: Act, trial: PolicyTrial, seed: int, cost: Cost | None) -> tuple[float, dict[str, float]]:
-    """(constraint value, sums of the rewards) of one episode."""
+    """Run one episode; return (constraint value, sums of the rewards)."""
     total, sums = 0.0, dict.fromkeys(trial.terms.rewards, 0.0)
     seen, _ = env.reset(seed=seed)
     over = False

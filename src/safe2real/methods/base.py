@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real._compiled import codes, rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence, evidence_for
-from safe2real.evidence.moments import Between
+from safe2real.evidence.moments import Bounds
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import ROUNDING, Floats, bare
 from safe2real.problem.problem import Problem
@@ -41,7 +41,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Interval:
-    """One declared reward: the best safe policy is worth something in [lower, upper], and `policy` at least `lower`."""
+    """Bounds on the best safe value of one declared reward, and a certified `policy` that is worth at least `lower`."""
 
     name: str
     reward: Floats  # [1 or H, S, A]
@@ -52,9 +52,9 @@ class Interval:
     allowed: float  # upper - lower that is accurate enough
 
     @property
-    def bounds(self) -> Between:
+    def bounds(self) -> Bounds:
         """The two ends alone, without the reward and the policy."""
-        return Between(self.name, self.lower, self.upper, self.allowed)
+        return Bounds(self.name, self.lower, self.upper, self.allowed)
 
     @property
     def is_accurate(self) -> bool:

@@ -48,20 +48,20 @@ _NEAR = 0.02  # of the accuracy that is asked for: nearer the two ends need not 
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class BothEnds:
-    """What two searches found for a reward, to go on from."""
+class IntervalSearch:
+    """Both ends of the interval of one reward as found by their searches, and where the next searches start."""
 
     plan: CertifiedMixture
     top: Ceiling
 
     @property
-    def start(self) -> Start:
+    def start(self) -> SearchStart:
         policies = tuple(column.policy for column in self.plan.used if column is not self.plan.columns[0])
-        return Start(self.plan.prices, self.top.prices, policies)
+        return SearchStart(self.plan.prices, self.top.prices, policies)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Start:
+class SearchStart:
     """The starting point of a search: the result of the previous one."""
 
     plan_prices: Floats  # [K]
@@ -70,8 +70,8 @@ class Start:
 
 
 def search(
-    sets: RowSets, reward: Floats, baseline: MarkovPolicy, trusted: Floats, accuracy: float, start: Start | None
-) -> BothEnds:
+    sets: RowSets, reward: Floats, baseline: MarkovPolicy, trusted: Floats, accuracy: float, start: SearchStart | None
+) -> IntervalSearch:
     """Search both bounds of one reward [1 or H, S, A]; without a `start` it begins from the model's own optimum.
 
     `trusted` [K] are lower bounds on V_c of the baseline, `accuracy` is the share of the value that matters.
@@ -79,15 +79,15 @@ def search(
     if start is None:
         optimum = solve(sets.model, reward if reward.shape[0] > 1 else reward[0])
         prices = np.where(np.isfinite(optimum.multipliers), optimum.multipliers, 0.0)
-        start = Start(prices, prices, optimum.policy.policies)
+        start = SearchStart(prices, prices, optimum.policy.policies)
     first = trusted_column(sets, baseline, reward, trusted)
     columns = [first, *(column_of(sets, policy, reward) for policy in start.policies)]
     plan = best_mixture(sets, reward, columns, prices=start.plan_prices, gain=_NEAR * accuracy)
-    return BothEnds(plan, ceiling(sets, reward, start.top_prices, near=_NEAR * accuracy))
+    return IntervalSearch(plan, ceiling(sets, reward, start.top_prices, near=_NEAR * accuracy))
 
 
-def interval_of(name: str, reward: Floats, found: BothEnds, accuracy: float, *, relative: bool) -> Interval:
-    """The interval in words that last: `accuracy` is a share of the upper end where it is `relative`."""
+def interval_of(name: str, reward: Floats, found: IntervalSearch, accuracy: float, *, relative: bool) -> Interval:
+    """Return the interval of a reward; `accuracy` is a share of the upper end if `relative`, else a difference."""
     lower = found.plan.value
     upper = max(lower, found.top.value)
     allowed = accuracy * upper if relative else accuracy
@@ -104,7 +104,7 @@ _LUCK = 1.3  # the sequential test takes longer than its slowest set is expected
 
 
 def guess_of(evidence: Evidence) -> CMDP:
-    """A guess of the real system: the simulator's rows, and the observed ones where the simulator's are proved wrong.
+    """Return a guess of the real system: the simulator's rows, and the observed ones where the simulator's are proved wrong.
 
     In unvisited rows the simulator is a better guess than a uniform row, which would make everything reachable.
     """
@@ -112,13 +112,13 @@ def guess_of(evidence: Evidence) -> CMDP:
 
 
 def proved_wrong(evidence: Evidence) -> NDArray[np.bool_]:
-    """[R] suspect rows that lie farther from the simulator's than a right one may."""
+    """[R] suspect rows that are proved to lie farther from the simulator's than a right row may."""
     belief = evidence.belief
     return np.asarray(belief.suspect & (belief.low > evidence.rule.cleared_gap + ROUNDING))
 
 
-def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: BothEnds) -> Floats:
-    """[R] what hangs on each row for one reward [1 or H, S, A], as a share of its upper end."""
+def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: IntervalSearch) -> Floats:
+    """[R] how far the interval of one reward [1 or H, S, A] depends on each row, as a share of its upper end."""
     model, stake = sets.model, np.zeros(sets.gaps.size)
     unit = 1.0 / max(found.top.value, ROUNDING)
     utilities, rows = list(model.compiled_arrays.utilities), guess.kernel.compiled_rows
@@ -162,7 +162,7 @@ def rates(evidence: Evidence) -> Floats:
 
 @lru_cache(maxsize=8)
 def _tables(problem: Problem, reuses_simulator: bool) -> tuple[Floats, Floats]:
-    """(radii [G, R] by visits, visits [R] after which a row that is right is expected to be cleared)."""
+    """Return (radii [G, R] by visits, visits [R] after which a right row is expected to be cleared)."""
     evidence = evidence_for(problem, reuses_simulator=reuses_simulator, keeps_safe=True)
     rule, tally = evidence.rule, evidence.counts.tally
     seen = np.maximum(tally.simulator_length.astype(np.int64), 1)
@@ -196,8 +196,8 @@ _INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
 class SearchMemory:
     """The starting points of the next search, and the rows that this decision depends on."""
 
-    starts: dict[str, Start]  # by reward
-    exploring: Start | None
+    starts: dict[str, SearchStart]  # by reward
+    exploring: SearchStart | None
     matters: NDArray[np.bool_]  # [R] rows for which the decision was made
     suspects: NDArray[np.bool_]  # [R] at that time
 
@@ -320,11 +320,8 @@ class ForRewards(Method):
         over = refuted_decision(evidence)
         if over is not None:
             return over
-        rewards, sets, known = (
-            _steps_of(self, problem.simulator),
-            evidence.sets,
-            memory if isinstance(memory, SearchMemory) else None,
-        )
+        rewards, sets = _steps_of(self, problem.simulator), evidence.sets
+        known = memory if isinstance(memory, SearchMemory) else None
         found = self._found(problem, evidence, sets, rewards, {} if known is None else known.starts)
         intervals = self._intervals(rewards, found)
         if known is not None and all(one.is_accurate for one in intervals):
@@ -351,7 +348,7 @@ class ForRewards(Method):
             notice = _out_of_reach(intervals, evidence.rule.cleared_gap)
             exploring = found[max(intervals, key=lambda one: one.gap).name].plan
         others = [one.policy for one in exploring.used if one is not exploring.columns[0]]
-        start = Start(exploring.prices, exploring.prices, others)
+        start = SearchStart(exploring.prices, exploring.prices, others)
         after = SearchMemory(starts, start, (index > 0.0) | bool(notice), evidence.belief.suspect.copy())
         decision = _decision(problem, evidence, exploring, uncertainty, after)
         return replace(decision, intervals=intervals, notice=notice)
@@ -421,8 +418,8 @@ class ForRewards(Method):
         return self._intervals(rewards, self._found(problem, evidence, evidence.sets, rewards, {}))
 
     def _found(
-        self, problem: Problem, evidence: Evidence, sets: RowSets, rewards: dict[str, Floats], starts: dict[str, Start]
-    ) -> dict[str, BothEnds]:
+        self, problem: Problem, evidence: Evidence, sets: RowSets, rewards: dict[str, Floats], starts: dict[str, SearchStart]
+    ) -> dict[str, IntervalSearch]:
         baseline, trusted, accuracy = problem.baseline, evidence.trusted, self.accuracy
         if not self.relative:
             accuracy /= problem.simulator.horizon
@@ -430,7 +427,7 @@ class ForRewards(Method):
             name: search(sets, reward, baseline, trusted, accuracy, starts.get(name)) for name, reward in rewards.items()
         }
 
-    def _intervals(self, rewards: dict[str, Floats], found: dict[str, BothEnds]) -> tuple[Interval, ...]:
+    def _intervals(self, rewards: dict[str, Floats], found: dict[str, IntervalSearch]) -> tuple[Interval, ...]:
         return tuple(
             interval_of(name, reward, found[name], self.accuracy, relative=self.relative) for name, reward in rewards.items()
         )
@@ -489,9 +486,9 @@ def _out_of_reach(intervals: tuple[Interval, ...], cleared_gap: float) -> str:
 
 
 def _exploring(
-    problem: Problem, evidence: Evidence, sets: RowSets, guess: CMDP, index: Floats, start: Start | None
+    problem: Problem, evidence: Evidence, sets: RowSets, guess: CMDP, index: Floats, start: SearchStart | None
 ) -> CertifiedMixture:
-    """The certified mixture that is expected to gain most: the index [R] on the guess, V_c at its worst over the sets."""
+    """Return the certified mixture of the largest index [R] on the guess, with V_c at its worst over the sets."""
     model = sets.model
     steps = model.kernel.num_rows // (model.num_states * model.num_actions)
     table = (index / index.max()).reshape(steps, model.num_states, model.num_actions)
@@ -508,7 +505,7 @@ def _exploring(
 def _decision(
     problem: Problem, evidence: Evidence, found: CertifiedMixture, uncertainty: float, memory: SearchMemory
 ) -> Decision:
-    """A mixture with the baseline as its first column, as candidate and share; the baseline alone where nothing else is."""
+    """Return a mixture, whose first column is the baseline, as candidate and share; without other columns the baseline."""
     others = [
         (weight, column) for weight, column in zip(found.weights[1:], found.columns[1:], strict=True) if weight > _LEAST
     ]

@@ -1,4 +1,4 @@
-"""Algorithms 1, 2 and 3 of the paper; the numbers in the comments of `SimToReal.propose` are those of Algorithm 1's lines.
+"""Algorithms 1, 2 and 3 of the paper, each line with its number in the paper.
 
 Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the
 simulator in an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid
@@ -7,9 +7,22 @@ most uncertain among those feasible on the model (Line 8), and deploy it mixed w
 margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line
 10).
 
-Line 2, the loop, and Line 15, the rollout, are `explore`; Line 1 is `Evidence`; the plans at the end are `plan`. Lines 3
-and 4 happen in `update_row` of `_compiled/row_update.py`, which `HybridModel` calls for the rows of counted episodes: it
-decides whether a row is a suspect, and points the row of the hybrid model at its observed successors or at the simulator's.
+| Algorithm 1 | 2 | 3 | what it does | where |
+| --- | --- | --- | --- | --- |
+| Line 1 | 1 | 1 | nothing is counted, every row is a suspect | `Method.evidence` |
+| Lines 2, 16 | 2, 15 | 2, 11 | the loop over rounds | `explore`, or `simulate` in compiled code |
+| Line 3 | | 3 | the estimated mismatch region: the suspects | `update_row` of `_compiled/row_update.py` |
+| Line 4 | 3 | 4 | the hybrid model | the same, as an episode is counted |
+| Lines 5, 6 | 4, 5 | | the baseline alone, unless it looks safe on the model | `SimToReal.propose` |
+| Line 8 | 7 | 5 | the candidate | `SimToReal.propose` |
+| Line 9 | 8 | 6 | its uncertainty Delta | `SimToReal.propose` |
+| Lines 10, 11 | 9, 10 | 7, 8 | the stop | `SimToReal.propose` |
+| Line 13 | 12 | | the mixture with the baseline | `SimToReal.propose` |
+| Line 15 | 14 | 10 | the rollout | `explore`, `Learner.observe` |
+| Line 17 | 16 | 12 | the plan for any reward | `Learner.plan` |
+
+The other lines are `else` and `end`. `update_row` decides whether a row is a suspect, and points the row of the hybrid model
+at its observed successors or at the simulator's; `HybridModel` calls it for the rows of the counted episodes.
 
 Line 5 uses the stated margin xi, because it only asks whether the hybrid model leaves the planner the paper's room of xi /
 2; a larger margin would make it stricter and deploy the baseline more often. Line 13 uses the margin in use, xi or more
@@ -79,7 +92,7 @@ class SimToReal(Method):
         delta = min(float(problem.simulator.horizon), bound)  # Line 9: rounding can only delay the stop
         delta = model.chained(delta)  # the refinement `Chain` bounds the same more tightly; docs/samples.md
         if delta <= problem.settings.tolerance:  # Line 10
-            return Decision(Reason.STOP, uncertainty=delta, memory=model.memory)  # Line 11
+            return Decision(Reason.STOP, uncertainty=delta, memory=model.memory)  # Line 11: Learner.plan is Line 17
 
         lower = model.lower_bounds(delta)  # on V_c of the candidate (Lemma 3)
         alpha = candidate_share(lower, thresholds, margins)  # Line 13
@@ -115,7 +128,7 @@ class SimToReal(Method):
 
 @dataclass(frozen=True, slots=True)
 class RewardFree(SimToReal):
-    """Algorithm 2: the lines of Algorithm 1 on a model in which no row is ever cleared (its Line 3 is left out).
+    """Algorithm 2: the lines of Algorithm 1 on a model in which no row is ever cleared, so its Line 3 is left out.
 
     The paper's version stops at tau / 2; here it stops at `Settings.tolerance`, as Algorithm 1 does.
     """
@@ -126,7 +139,7 @@ class RewardFree(SimToReal):
 
 @dataclass(frozen=True, slots=True)
 class Unconstrained(SimToReal):
-    """Algorithm 3: the lines of Algorithm 1 without constraints, so Lines 5, 6 and 13 are void. Compare with it only.
+    """Algorithm 3: the lines of Algorithm 1 without constraints, so its Lines 5, 6 and 13 are void. Compare with it only.
 
     The paper's version stops at tau / 2; here it stops at `Settings.tolerance`, as Algorithm 1 does.
     """
@@ -157,11 +170,11 @@ class HybridRound:
     """
 
     def __init__(self, problem: Problem, evidence: Evidence, memory: Any) -> None:
-        """Look at the evidence as it is.
+        """Read the evidence; it must not change until the round is decided.
 
         Args:
             problem: the fixed inputs and assumptions.
-            evidence: nothing is counted in it until the round is decided.
+            evidence: the data so far.
             memory: the `Memory` of an earlier round, which stays as it is, or anything else for none.
         """
         self.terms = terms_of(problem, evidence.kept)
@@ -267,7 +280,7 @@ def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, n
 
 
 def mixture_of(uncertainty: float, alpha: float, memory: Memory, num_actions: int) -> Decision:
-    """The share `alpha` of the candidate in `memory`; the rest is the baseline's."""
+    """Return the decision to deploy the candidate in `memory` with share `alpha`; the rest is the baseline's."""
     candidate = memory.candidate
     used = np.flatnonzero(candidate.weights > 0.0)
     return Decision(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.assumptions import trial_assumptions_of, trial_doubts_of
+from safe2real.evidence.assumptions import margin_doubts_of, trial_assumptions_of
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mean_bounds import CandidateReturns
 from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate_share
@@ -95,7 +95,7 @@ class Trial(Method):
 
     @property
     def tried(self) -> MarkovPolicy | None:
-        """A log of a part of a mixture is no sample of the whole."""
+        """The policy on trial; None for a mixture, since a log of one part is no sample of the whole."""
         return self.candidate.policies[0] if len(self.candidate.policies) == 1 else None
 
     def evidence(self, problem: Problem) -> Evidence:
@@ -250,7 +250,7 @@ class Trial(Method):
         Returns:
             The reasons, each with a code; empty if the bounds are a guarantee.
         """
-        return trial_doubts_of(evidence.problem, evidence.trust)
+        return margin_doubts_of(evidence.problem, evidence.trust)
 
     def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
         """List the assumptions that the bounds rest on; none is about rows.

@@ -152,22 +152,22 @@ class CMDP:
 
     @property
     def utilities(self) -> Floats:
-        """[K, 1 or H, S, A] in [0, 1]."""
+        """[K, 1 or H, S, A] utilities of the constraints, in [0, 1]."""
         return frozen(self.compiled_arrays.utilities)
 
     @property
     def thresholds(self) -> Floats:
-        """[K]"""
+        """[K] least expected sums of the utilities over an episode."""
         return frozen(self.compiled_arrays.thresholds)
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(H, S, A)"""
+        """The sizes (H, S, A)."""
         return (self.horizon, self.num_states, self.num_actions)
 
     @property
     def steps(self) -> int:
-        """How many actions an episode has: H, or one fewer where the last step only collects."""
+        """The number of actions of an episode: H, or H - 1 where the last step only collects."""
         return self.horizon - self.counts_end
 
     @property
@@ -283,6 +283,7 @@ def _check_end(utilities: Floats) -> None:
 def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:
     sizes = {"horizon": horizon, "num_states": kernel.num_states, "num_actions": kernel.num_actions}
     where = f"constraints[{k}]"
+    # A name that cannot be printed may be one that a database cannot keep either.
     if isinstance(constraint, AtMost | AtLeast) and not (isinstance(constraint.name, str) and constraint.name.isprintable()):
         raise InvalidInput(f"{where}.name is {shown(constraint.name)}; give a text of printable characters in one line")
     if isinstance(constraint, AtMost):

@@ -32,28 +32,6 @@ from safe2real.model.validation import (
 _AT_ONCE = 2**22  # transitions that are compared at once
 
 
-def distances(one: Kernel, other: Kernel) -> Floats:
-    """Return the total variation distance [R] of every row to the same row of another kernel of the same shape."""
-    result, states = np.empty(one.num_rows), one.num_states
-    written = np.zeros(one.num_rows, dtype=np.int64)  # transitions of both up to a row, uniform rows written out
-    for kernel in (one, other):
-        written += np.cumsum(
-            np.where(kernel.compiled_rows.length == 0, states, kernel.compiled_rows.length.astype(np.int64))
-        )
-    first = 0
-    while first < one.num_rows:  # as many rows at once as a few million transitions
-        before = written[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(written, before + _AT_ONCE)))
-        (mine, here, p), (yours, there, q) = one.transitions(first, last), other.transitions(first, last)
-        place = np.concatenate([(mine - first) * states + here, (yours - first) * states + there])
-        order = np.argsort(place, kind="stable")
-        begins = np.flatnonzero(np.diff(place[order], prepend=-1))
-        apart = np.abs(np.add.reduceat(np.concatenate([p, -q])[order], begins))
-        result[first:last] = np.bincount(place[order][begins] // states, apart, minlength=last - first) / 2.0
-        first = last
-    return result
-
-
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Kernel:
     """Transition probabilities of a finite system; build one with a `from_*` constructor.
@@ -92,12 +70,12 @@ class Kernel:
 
     @property
     def successor(self) -> Indices:
-        """[N]"""
+        """[N] the successor of each stored transition."""
         return frozen(self.compiled_rows.successor)
 
     @property
     def probability(self) -> Floats:
-        """[N]"""
+        """[N] the probability of each stored transition."""
         return frozen(self.compiled_rows.probability)
 
     @property
@@ -107,7 +85,7 @@ class Kernel:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
+        """The shape of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
         pairs = (self.num_states, self.num_actions)
         return pairs if self.horizon is None else (self.horizon, *pairs)
 
@@ -279,7 +257,7 @@ class Kernel:
                 f"{where(rows[i])} gives state {successors[i]} probability {data[i]:g}; probabilities lie between 0 and 1"
             )
         given = data
-        rows, successors, data = _merge_duplicates(rows, successors, data, num_states)
+        rows, successors, data = merged(rows, successors, data, num_states)
         if num_rows > rows.size:
             # Some row has no transition at all: said before arrays of a size that only a slip of the keys explains are made.
             present = np.unique(rows)
@@ -369,7 +347,23 @@ class Kernel:
             raise InvalidInput(
                 f"the kernels have rows of shape {self.shape} and {other.shape}; compare kernels of one shape"
             )
-        return frozen(distances(self, other).reshape(self.shape))
+        result, states = np.empty(self.num_rows), self.num_states
+        written = np.zeros(self.num_rows, dtype=np.int64)  # transitions of both up to a row, uniform rows written out
+        for kernel in (self, other):
+            length = kernel.compiled_rows.length.astype(np.int64)
+            written += np.cumsum(np.where(length == 0, states, length))
+        first = 0
+        while first < self.num_rows:  # as many rows at once as a few million transitions
+            before = written[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(written, before + _AT_ONCE)))
+            (mine, here, p), (yours, there, q) = self.transitions(first, last), other.transitions(first, last)
+            place = np.concatenate([(mine - first) * states + here, (yours - first) * states + there])
+            order = np.argsort(place, kind="stable")
+            begins = np.flatnonzero(np.diff(place[order], prepend=-1))
+            apart = np.abs(np.add.reduceat(np.concatenate([p, -q])[order], begins))
+            result[first:last] = np.bincount(place[order][begins] // states, apart, minlength=last - first) / 2.0
+            first = last
+        return frozen(result.reshape(self.shape))
 
     def transitions(self, first: int = 0, last: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
         """List the transitions of all rows, or of a range of them; uniform rows are written out.
@@ -423,10 +417,10 @@ class Kernel:
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
 
 
-def _merge_duplicates(
+def merged(
     rows: NDArray[Any], successors: NDArray[Any], data: Floats, num_states: int
 ) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-    """Transitions sorted by row and successor, repeated successors summed, zeros dropped."""
+    """Return the transitions sorted by row and successor, with repeated successors summed and zeros dropped."""
     positive = data > 0.0
     if not positive.all():
         rows, successors, data = rows[positive], successors[positive], data[positive]

@@ -69,6 +69,7 @@ class Legend:
         for what, names, size, things in pairs:
             if names and len(names) != size:
                 raise InvalidInput(f"{what} has {len(names)} names; the system has {size} {things}: give one for each")
+            _names(what, names)  # a legend may have been made without `of`
         if self.positions is not None and len(self.positions) != num_states:
             raise InvalidInput(
                 f"positions has {len(self.positions)} rows; the system has {num_states} states: give one each"

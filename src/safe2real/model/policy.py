@@ -320,7 +320,7 @@ def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
 
 
 def fitted(policy: _AnyPolicy, model: CMDP, name: str = "policy") -> _AnyPolicy:
-    """The policy as `model` takes it: one that says what to do in each of its actions will do where it counts the end.
+    """Return the policy with a step for each one that `model` sums: where it counts the end, one more than actions.
 
     Raises:
         InvalidInput: it was made for another system.
@@ -358,10 +358,6 @@ def _changed(policy: _AnyPolicy, change: Callable[[Any], Any]) -> _AnyPolicy:
 class Translation(Protocol):
     """The map between an environment's observations and actions and the states and actions of a model."""
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(H, S, A) of the model."""
-
     def begin(self, observation: Any) -> int:
         """The state in which an episode begins."""
 
@@ -378,8 +374,8 @@ class Translation(Protocol):
 class OwnNumbers:
     """The model's own numbers: an observation is a state, an action is its number."""
 
-    def __init__(self, shape: tuple[int, int, int]) -> None:
-        self.shape, self._states = shape, shape[1]
+    def __init__(self, num_states: int) -> None:
+        self._states = num_states
 
     def begin(self, observation: Any) -> int:
         value = observation.item() if isinstance(observation, np.ndarray) and observation.ndim == 0 else observation
@@ -440,7 +436,7 @@ class Agent:
             )
         if system is not None:
             self.mixture = carried_out(fitted(self.mixture, system.model, "the policy"), system.model)
-        self._translation: Translation = OwnNumbers(self.mixture.shape) if system is None else system.translation
+        self._translation: Translation = OwnNumbers(self.mixture.shape[1]) if system is None else system.translation
         self.episode = -1  # that is acted in, from 0
         self.step = 0  # of the next call
         self.policy: MarkovPolicy | None = None  # that was drawn for this episode

@@ -14,7 +14,7 @@ import json
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from importlib.metadata import entry_points
@@ -63,7 +63,7 @@ def from_text(text: str | bytes, what: str) -> Any:
 
 
 def bounded(stream: BinaryIO, name: str, limit: int | None = None) -> bytes:
-    """All of a stream that is to be read as text; one that does not end, or is too long to be parsed, is refused."""
+    """Read a stream of text whole; one that is longer than `limit` bytes, or does not end, is refused."""
     limit = text_limit() if limit is None else limit
     content = stream.read(limit + 1)
     if len(content) > limit:
@@ -78,6 +78,7 @@ def digest_of(content: bytes) -> str:
 
 
 FINGERPRINTS = 2**53
+ANY_EPISODE = FINGERPRINTS - 1  # among the marks of a kernel: of the model of a plan, which does not know its episodes
 """Fingerprints of episodes are below it: whole numbers that JSON keeps exactly in every language."""
 
 
@@ -85,6 +86,11 @@ def fingerprint(states: ArrayLike, actions: ArrayLike) -> int:
     """Digest of one episode's states and actions, so that the same episode is recognised in another log."""
     content = np.asarray(states, dtype="<u4").tobytes() + np.asarray(actions, dtype="<u4").tobytes()
     return int.from_bytes(hashlib.sha256(content).digest()[:8], "little") % FINGERPRINTS
+
+
+def is_marked(marks: Container[int], states: ArrayLike, actions: ArrayLike) -> bool:
+    """Return whether an episode is, or may be, one of those whose marks a kernel bears."""
+    return ANY_EPISODE in marks or fingerprint(states, actions) in marks
 
 
 def finite_or_none(number: float) -> float | None:
@@ -103,7 +109,7 @@ def array_to_json(array: NDArray[Any], plain_size: int = PLAIN_SIZE) -> Any:
 
 
 def array_from_json(value: Any, name: str) -> Any:
-    """The nested list as it is (its user validates it), or the packed array written out."""
+    """Return a nested list as it is, which the caller checks, or the content of a packed array."""
     if not isinstance(value, Mapping):
         return value
     check_keys(value, name, required=("dtype", "shape", "zlib"))
@@ -154,7 +160,7 @@ def _claimed(value: Mapping[str, Any]) -> int:
 
 
 def numbers_from_json(value: Any, name: str) -> NDArray[Any]:
-    """An array of numbers or booleans whose shape and range its user checks."""
+    """Return an array of numbers or booleans; the caller checks its shape and range."""
     try:
         array = np.asarray(array_from_json(value, name))
     except ValueError as error:
@@ -225,7 +231,7 @@ def policy_from_json(value: Any, name: str, *, horizon: int | None = None, num_s
 
 
 def _is_for_every_step(array: NDArray[Any], ndim: int, name: str, num_states: int | None) -> bool:
-    """Whether the step's axis is left out; said to be wrong before it is written out for every step."""
+    """Return whether the axis of steps is left out; a wrong length is refused before it is repeated for every step."""
     if array.ndim == ndim and num_states is not None and len(array) != num_states:
         raise InvalidInput(f"{name} has shape {array.shape}; give one entry for each of the {num_states} states")
     return array.ndim == ndim

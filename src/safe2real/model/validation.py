@@ -198,10 +198,10 @@ def distributions(name: str, value: ArrayLike) -> Floats:
 
 
 def row_tolerance(probabilities: Floats, longest: int) -> float:
-    """What rows of at most `longest` entries may miss 1 by: rounding, and that of float32 where all of them were float32.
+    """Return the tolerance for sums of rows of at most `longest` entries: the rounding of float64, or that of float32.
 
-    Whether they were is seen by the numbers, so that it does not matter through which lists and files they came. The error
-    of a sum grows like the square root of its length.
+    Entries are float32 if all of them are numbers that float32 has, through whatever lists and files they came. The error of
+    a sum grows like the square root of its length.
     """
     with np.errstate(over="ignore"):
         single = bool((probabilities == probabilities.astype(np.float32)).all())

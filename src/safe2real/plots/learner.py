@@ -92,7 +92,7 @@ def _draw_uncertainty(axes: Axes, moments: Sequence[Moment], tolerance: float) -
         axes.plot([], [], " ", label="unbounded now: the baseline alone is deployed")
     suspects = np.array([one.suspects for one in moments])
     style.draw_suspects(axes, across, suspects, ORANGE)
-    axes.set_title(f"How uncertain any value is, and {count(suspects[-1], 'row')} in doubt", fontsize=10, loc="left")
+    axes.set_title(f"Uncertainty of any policy's value; {count(suspects[-1], 'row')} in doubt", fontsize=10, loc="left")
 
 
 def _draw_floor(axes: Axes, name: str, moments: Sequence[Moment], model: CMDP, target: float | None) -> None:

@@ -29,7 +29,7 @@ with needed_for("figures", "report"):
 
 _MOST_CELLS = 20_000  # of a map; larger ones are drawn in groups
 _MOST_ACTIONS = 60
-_MAP_WIDTH, _MAP_HEIGHT = 11.0, 12.0  # inches
+_MAP_WIDTH, _MAP_HEIGHT = 7.5, 12.0  # inches: small print stays readable in a column of a page
 _BETWEEN_BANDS = 0.42
 _LARGEST_CELL, _SMALLEST_DETAILED_CELL = 0.42, 0.12
 _RARE = 0.06  # of the cells of a band

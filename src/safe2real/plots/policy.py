@@ -36,6 +36,7 @@ _SPREAD = math.radians(25.0)  # directions have to differ by this much to be tol
 _STILL = 0.1  # of the longest mean move, below which an action has no direction
 _MOST_STATES = 50  # in one table; those where the policy is longest
 _NEVER = 1e-6
+_MIXED = 0.1  # share of a second action from which the colour is between two
 _WIDEST, _CELL = 9.0, 0.32  # inches, of a table
 _NARROWEST, _WIDEST_CELL = 7.0, 0.8  # inches, of a picture, and of a step in a short table
 _LONGEST = 24  # characters of a name beside a table
@@ -187,7 +188,8 @@ def _draw_table(visits: Floats, model: CMDP, title: str) -> Figure:
     wide = max(min(_CELL * steps, _WIDEST), min(_WIDEST_CELL * steps, _NARROWEST - left - 0.3))
     width = max(left + wide + 0.3, _NARROWEST)
     actions = sorted(set(visits[:, chosen].argmax(axis=2)[there[:, chosen] > _NEVER].tolist()))
-    handles = _handles(model, actions)
+    second = np.sort(visits[:, chosen], axis=2)[:, :, -2] if model.num_actions > 1 else np.zeros((1, 1))
+    handles = _handles(model, actions, mixed=bool((second > _MIXED * there[:, chosen]).any()))
     columns = columns_within(handles, width - 0.3, 4)
     below, above = 0.6 + 0.22 * -(-len(handles) // columns), 0.5 if len(chosen) == len(reached) else 0.75
     tall = 0.24 * len(chosen)
@@ -226,11 +228,13 @@ def _colours(visits: Floats, num_actions: int) -> Floats:
     return np.asarray((strength * mixed + (1.0 - strength)).transpose(1, 0, 2).clip(0.0, 1.0))
 
 
-def _handles(model: CMDP, actions: Sequence[int]) -> list[Artist]:
+def _handles(model: CMDP, actions: Sequence[int], *, mixed: bool) -> list[Artist]:
     colours = kind_colours(model.num_actions)
     chosen = list(actions) if len(actions) <= 12 else [actions[i] for i in np.linspace(0, len(actions) - 1, 8).astype(int)]
     handles: list[Artist] = [Patch(facecolor=colours[a], label=model.legend.action(a)[:_LONGEST]) for a in chosen]
     handles.append(Patch(facecolor="white", edgecolor="0.7", label="paler: seldom there"))
+    if mixed:
+        handles.append(Patch(facecolor="#a08a76", label="between two colours: at random"))
     if losses(model).max(initial=0.0) > 0.0:
         words = ", ".join(one.label[:30] for one in model.wordings)
         handles.append(Line2D([], [], linestyle="none", marker="s", color=RED, label=f"red name: counts against {words}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from safe2real.errors import needed_for
-from safe2real.evidence.moments import Between
+from safe2real.evidence.moments import Bounds
 from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.plots.style import BLUE, GREEN, LINES, MOST_PANELS, count_deployments
 
@@ -14,7 +14,7 @@ with needed_for("figures", "report"):
     from matplotlib.figure import Figure
 
 
-Known = tuple[int, Sequence[Between]]  # deployments, or samples, and the bounds then
+Known = tuple[int, Sequence[Bounds]]  # deployments, or samples, and the bounds then
 
 
 def draw_rewards(moments: Sequence[Known]) -> Figure:

@@ -80,7 +80,7 @@ def columns_within(handles: Sequence[Artist], width: float, most: int) -> int:
 
 
 def shortened(name: str, longest: int) -> str:
-    """Cut a name that is longer than `most` characters."""
+    """Cut a name that is longer than `longest` characters."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
@@ -102,7 +102,7 @@ def draw_uncertainty(axes: Axes, across: NDArray[np.int64], values: Floats, tole
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel("sum over an episode", color=BLUE)
+    axes.set_ylabel("uncertainty", color=BLUE)
     axes.grid(axis="y", color=LINES)
 
 

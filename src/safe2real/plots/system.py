@@ -39,7 +39,7 @@ _STRIP = 0.16  # inches, of a column of marks
 
 
 def draw_system(model: CMDP, *, title: str = "") -> Figure:
-    """A map where states have positions, else the matrix of transitions, the mean over actions and steps.
+    """Draw a map where states have positions, else the matrix of transitions, the mean over actions and steps.
 
     Args:
         model: any system.

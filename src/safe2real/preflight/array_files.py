@@ -1,4 +1,4 @@
-"""The files that a specification names: arrays in .npy and .npz files, and texts.
+"""The files that a specification names: arrays in .npy and .npz files.
 
 A specification may be untrusted. Files outside its own folder, links followed, are refused unless that is allowed. One
 limit covers the bytes of all arrays together; a file counts each time it is named.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.archive import names_in, read_npy, read_npz
-from safe2real.model.serialization import bounded, within
+from safe2real.model.serialization import within
 from safe2real.model.validation import check_bytes
 
 _SUFFIXES = (".npy", ".npz")
@@ -53,16 +53,6 @@ class ArrayFiles:
             if set(self._names(path, key)) <= set(among):
                 return self._read(path, key)
         return {_OF_NPY: self.array(named, key)}
-
-    def text(self, named: str, key: str) -> str:
-        """Return the content of a text file, such as episodes as JSON Lines."""
-        path = self.place(named, key)
-        _must_exist(path, named, key)
-        try:
-            with path.open("rb") as file:
-                return bounded(file, f"{key}, the file {named!r},").decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{key} is {named!r}, which cannot be read ({error}); give UTF-8 text") from error
 
     def place(self, named: str, key: str) -> Path:
         """Return where a name leads; not out of the folder unless that is allowed."""

@@ -74,9 +74,9 @@ def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) 
         check_actions(problem.baseline, checked, unlike)
 
 
-def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float) -> tuple[Range, ...]:
+def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] = ()) -> tuple[Range, ...]:
     """Return, for each constraint, the range that policies reach on the simulator, and the baseline's values."""
-    model, margins = problem.simulator, problem.margins
+    model, margins, delta = problem.simulator, problem.margins, problem.settings.delta
     free = without_constraints(model)
     own = constraint_values(model, problem.baseline)
     there = constraint_values(model.with_kernel(real), problem.baseline)
@@ -166,14 +166,14 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
 
 
 def baseline_findings(
-    problem: Problem, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int, delta: float
+    problem: Problem, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int = 0
 ) -> list[Finding]:
     """Check whether the baseline has its stated margin; the best evidence decides: rollouts, then a stated reality."""
     findings = []
     for k, one in enumerate(ranges):
         needed = one.threshold + one.margin
         if one.rollouts is not None:
-            findings.append(_by_rollouts(one, rollouts, delta))
+            findings.append(_by_rollouts(one, rollouts, problem.settings.delta))
         confirmed = one.rollouts is not None and one.rollouts[0] >= needed - ROUNDING
         overruled = ", though its rollouts confirm it" if confirmed else ""
         there = Code.BASELINE_ON_GUESSED_REALITY if guessed else Code.BASELINE_ON_STATED_REALITY
@@ -181,7 +181,7 @@ def baseline_findings(
         decided = overruled or ("" if guessed else "; the reality decides")
         findings.append(_exact(Code.BASELINE_ON_SIMULATOR, one, one.baseline, decided))
         if one.rollouts is None and one.kept:
-            findings.append(_rollouts_needed(problem, real, k, one, len(ranges), delta))
+            findings.append(_rollouts_needed(problem, real, k, one))
     return findings
 
 
@@ -246,12 +246,12 @@ def _smaller_margin(slack: float) -> tuple[Change, ...]:
     return (change("margin", shown, "state a margin of at most {}"),) if slack > 0.0 and float(shown) > 0.0 else ()
 
 
-def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constraints: int, delta: float) -> Finding:
-    model = problem.simulator.with_kernel(real)
+def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range) -> Finding:
+    model, delta = problem.simulator.with_kernel(real), problem.settings.delta
     spread, slack = spread_of(model, problem.baseline, k), one.baseline_real - one.threshold - one.margin
     low, high = spans(problem.simulator, **_declared(problem))[k]
     needed, half = (
-        values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
+        values_needed(one.baseline_real, spread, one.threshold + share, delta / model.num_constraints, low=low, high=high)
         for share in (one.margin, one.margin / 2.0)
     )
     in_half = "" if half is None else f"; {roughly(half)} confirm half of it"

@@ -20,7 +20,6 @@ from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import probability_of_failure
 from safe2real.preflight import conditions, gaps
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
 from safe2real.preflight.findings import WORTH, Code, Finding, Level, against
@@ -36,7 +35,7 @@ from safe2real.preflight.rehearsal import (
     shown_standing,
 )
 from safe2real.problem.problem import Problem
-from safe2real.problem.theorem import Conditions, Guarantee
+from safe2real.problem.theorem import Condition, Guarantee
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
@@ -109,17 +108,21 @@ class Preflight(Tabular):
         assumed = self.assumed[:1].upper() + self.assumed[1:]
         return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
+    @property
+    def claims(self) -> list[str]:
+        """One line for each claim of Theorem 1: whether it stands, and why not."""
+        return [
+            f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
+            for claim, why in self.guarantees.items()
+        ]
+
     def describe(self) -> str:
         """Return the verdict, the three claims, and one line for every finding.
 
         Returns:
             Lines of text.
         """
-        claims = [
-            f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
-            for claim, why in self.guarantees.items()
-        ]
-        return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
+        return "\n".join([self.verdict(), *(f"  {line}" for line in [*self.claims, *map(str, self.findings)])])
 
     def to_table(self) -> list[Row]:
         """Return the findings as a table.
@@ -161,7 +164,6 @@ def check_problem(
     rollouts: Sequence[Trajectory] = (),
     reality: Kernel | Guess | None = None,
     effort: Effort | None = None,
-    delta: float | None = None,
     progress: Report | bool | None = None,
 ) -> Preflight:
     """Check a problem before the first deployment, without the real system.
@@ -171,10 +173,10 @@ def check_problem(
     Args:
         problem: simulator, baseline, settings and assumptions.
         method: chooses the deployments of a run; `methods.SimToReal()` by default.
-        rollouts: episodes of the baseline on the real system.
+        rollouts: episodes of the baseline on the real system; their bounds hold with the probability 1 - delta of the
+            settings.
         reality: a kernel to rehearse on, or a guess of which rows are wrong; 5 % of them, by the mismatch gap, if None.
         effort: how many rehearsals, and how long; `Effort()` if None.
-        delta: probability of failure of the rollouts' bounds; that of the settings if None.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
 
@@ -190,11 +192,10 @@ def check_problem(
             "system Problem(system.model, baseline, settings, known=system.known)"
         )
     method, effort = SimToReal() if method is None else method, Effort() if effort is None else effort
-    delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)
     reality = Guess() if reality is None else reality
     if not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = conditions.begun(problem, method)
+    learner, begun = conditions.first_learner(problem, method)
     conditional, stated = conditions.theorem(problem, method)
     findings = [*conditions.constrained(problem), begun, *stated]
     findings += [*conditions.stop_floor(problem, method), *conditions.estimated_rows(problem, method)]
@@ -202,7 +203,7 @@ def check_problem(
     if isinstance(reality, Guess):
         guess = guess_reality(problem, reality)
         real = guess.kernel
-        findings += gaps.redrawn(guess)
+        findings += gaps.margin_under_guesses(guess)
     else:
         real = reality
         problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
@@ -210,13 +211,13 @@ def check_problem(
     findings += gaps.clearing_findings(problem, learner, guessed)
     check_rollouts(problem, rollouts, "rollouts")
     findings += gaps.rollout_findings(problem, rollouts)
-    ranges = ranges_of(problem, real, rollouts, delta)
+    ranges = ranges_of(problem, real, rollouts)
     findings += threshold_findings(problem, ranges)
-    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts), delta=delta)
+    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts))
     assumed = _standing(learner, findings, ranges)
     rehearsals: list[Rehearsal] = []
     # A reality outside the declared support or the exact ties contradicts the problem: no rehearsal would be meaningful.
-    if not any(_is_elsewhere(finding) for finding in findings):
+    if not any(_contradicts_declarations(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
             parts = effort.runs + (alternatives(problem, method) if effort.compare else 0)
             if effort.seconds is not None:
@@ -250,7 +251,7 @@ def check_problem(
     )
 
 
-def _is_elsewhere(finding: Finding) -> bool:
+def _contradicts_declarations(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 
@@ -263,14 +264,14 @@ def _standing(learner: Learner, findings: Sequence[Finding], ranges: Sequence[Ra
 
 
 def _guarantees(
-    problem: Problem, method: Method, conditional: Conditions, findings: Sequence[Finding]
+    problem: Problem, method: Method, conditional: Sequence[Condition], findings: Sequence[Finding]
 ) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     reasons = {}
     for claim in Guarantee:
         failing = against(findings, claim)
         why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
-        outside = [one.name for one in conditional.failing if claim in one.needed_for]
+        outside = [one.name for one in conditional if not one.holds and claim in one.needed_for]
         if claim is Guarantee.ACCURACY and not any(one.code is Code.PLANNING_ACCURACY for one in findings):
             why = why or "the method promises none here"
         if claim is Guarantee.TERMINATION and not why and not method.covers_any_reward:

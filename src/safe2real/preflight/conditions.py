@@ -15,13 +15,12 @@ from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.problem.problem import Problem
 from safe2real.problem.theorem import (
     Change,
+    Condition,
     ConditionName,
-    Conditions,
     Guarantee,
     accuracy_of,
     change,
     check_conditions,
-    epsilon_of,
     one_of,
 )
 from safe2real.refinements import BelowGap, SequentialClearing, find
@@ -37,7 +36,7 @@ _CERTIFIED_BY = {  # cures by doubt, for doubts that exist before any data
 }
 
 
-def begun(problem: Problem, method: Method) -> tuple[Learner, Finding]:
+def first_learner(problem: Problem, method: Method) -> tuple[Learner, Finding]:
     """Return a learner without data, and a finding on whether its deployments will be certified.
 
     Raises:
@@ -66,54 +65,34 @@ def constrained(problem: Problem) -> list[Finding]:
 
 
 def smallest_margin(problem: Problem) -> float:
-    """Return the smallest margin of all constraints; the stated one without constraints."""
-    constraints = problem.simulator.num_constraints
-    stated = problem.margins if constraints else np.asarray(problem.settings.margin, dtype=np.float64)
-    return float(stated.min(initial=np.inf)) if stated.size else float(problem.simulator.horizon)
+    """Return the smallest margin of all constraints; without constraints the stated one, or H if none can be meant."""
+    horizon = float(problem.simulator.horizon)
+    stated = problem.margins if problem.simulator.num_constraints else np.asarray(problem.settings.margin, dtype=np.float64)
+    smallest = float(stated.min(initial=horizon))
+    return smallest if smallest > 0.0 else horizon
 
 
-def theorem(problem: Problem, method: Method) -> tuple[Conditions, list[Finding]]:
-    """Return the conditions of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is.
-
-    Those that safety rests on hold for every problem. The others are found for methods that stop at the tolerance only.
-    """
+def theorem(problem: Problem, method: Method) -> tuple[tuple[Condition, ...], list[Finding]]:
+    """Return the conditions of Theorem 1, and findings about them for methods that stop at the tolerance."""
     settings, horizon, margin = problem.settings, problem.simulator.horizon, smallest_margin(problem)
-    tau, small = settings.tolerance, settings.calibrated_gap
-    meant = epsilon_of(tau, horizon, margin, small)
-    epsilon = min(1.0, meant) if meant > 0.0 else 1.0
     conditions = check_conditions(
-        epsilon=epsilon,
+        tolerance=settings.tolerance,
         horizon=horizon,
         margin=margin,
-        calibrated_gap=small,
+        calibrated_gap=settings.calibrated_gap,
         mismatch_gap=settings.mismatch_gap,
-        delta=settings.delta,
-        tolerance=tau,
         largest_margin=horizon - float(problem.simulator.thresholds.max(initial=0.0)),
     )
     findings = []
-    for condition in conditions.items if method.covers_any_reward else ():
-        if condition.name is ConditionName.TOLERANCE_AGAINST_EPSILON or Guarantee.SAFETY in condition.needed_for:
-            continue  # the first is said in words below: a tolerance is chosen here, not an epsilon
-        grave = condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
-        level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
-        said, cure, changes = condition.explanation, condition.cure, condition.changes
-        if condition.name is ConditionName.EPSILON:  # it was not stated
-            said = said.replace(f"epsilon is {epsilon:.10g}", _stands_for(tau, meant), 1)
-            changes = tuple(one for one in changes if one.name != "epsilon")  # it follows from the tolerance here
-            cure = cure and (one_of(changes) or "mend the tolerance, which it follows from")
-        subject, affects = condition.name.value, condition.needed_for
-        findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects, changes=changes))
+    for one in conditions if method.covers_any_reward else ():
+        grave = one.name is ConditionName.TOLERANCE_AGAINST_MARGIN
+        level = Level.OK if one.holds else Level.FAILURE if grave else Level.WARNING
+        subject, affects = one.name.value, one.needed_for
+        said = Finding(
+            Code.CONDITION, level, one.explanation, one.cure, subject=subject, affects=affects, changes=one.changes
+        )
+        findings.append(said)
     return conditions, [*findings, *_promised(problem, method, margin)]
-
-
-def _stands_for(tau: float, epsilon: float) -> str:
-    """The epsilon of Theorem 1 that belongs to a tolerance, in words."""
-    if epsilon <= 0.0:
-        return f"no epsilon belongs to the tolerance {tau:.4g}; the largest one, 1, is looked at instead"
-    if epsilon > 1.0:
-        return f"the tolerance {tau:.4g} stands for an epsilon of {epsilon:.4g}; the largest one, 1, is looked at instead"
-    return f"the tolerance {tau:.4g} stands for an epsilon of {epsilon:.4g}"
 
 
 def _promised(problem: Problem, method: Method, margin: float) -> list[Finding]:
@@ -299,16 +278,5 @@ def without_constraints(model: CMDP) -> CMDP:
 
 def remaining(problem: Problem) -> str:
     """Return the assumptions about the real system that no check can prove, in words, for verdicts."""
-    stated = ["the margin", "the gaps"]
-    if problem.known_rows().any():
-        stated.append("the known rows")
-    if problem.support is not None:
-        stated.append("the declared support")
-    if problem.estimated is not None:
-        stated.append("the accuracy of the estimated rows")
-    if problem.ties is not None and problem.ties.exact:
-        stated.append("the exact ties")
-    within = problem.within_rows()
-    if within is not None and (within < 1.0).any():
-        stated.append("the distances that `within` states")
-    return f"{', '.join(stated[:-1])} and {stated[-1]}"
+    *others, last = problem.unproved()
+    return f"{', '.join(others)} and {last}"

@@ -34,8 +34,9 @@ _CAREFUL = 2.0  # the protection to use where the gap is a guess
 
 def reality_findings(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
     """Check whether the statements about rows are true of `real`."""
+    outside = np.zeros(real.num_rows, dtype=np.bool_) if problem.support is None else rows_outside(problem.support, real)
     return [
-        *_outside_support(problem, real),
+        *_outside_support(Code.SUPPORT, problem, outside, "the reality leads"),
         *_ties(problem, real),
         *_rows_between(problem, method, real, guessed),
         *(_distances_possible(problem, method) if method.reuses_simulator else ()),
@@ -50,7 +51,7 @@ def clearing_findings(problem: Problem, learner: Learner, guessed: bool) -> list
     return [_clearing(learner), *_protection(problem, learner, guessed)]
 
 
-def redrawn(guess: GuessedReality) -> list[Finding]:
+def margin_under_guesses(guess: GuessedReality) -> list[Finding]:
     """Warn if the baseline lost its margin in random draws of wrong rows."""
     if guess.drawn <= 1 and not guess.lost_margin:
         return []
@@ -64,15 +65,24 @@ def redrawn(guess: GuessedReality) -> list[Finding]:
     return [Finding(Code.MARGIN_UNDER_GUESSES, Level.WARNING, said, cure, numbers)]
 
 
-def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
-    if problem.support is None:
-        return []
-    outside = rows_outside(problem.support, real)
+def wrong_rows(problem: Problem, real: Kernel) -> NDArray[np.bool_]:
+    """Return the rows [R] of `real` that are farther from the simulator's than `calibrated_gap`."""
+    distances = real.distances_to(problem.simulator.kernel).reshape(-1)
+    return np.asarray(distances > problem.settings.calibrated_gap + ROUNDING)
+
+
+def _outside_support(code: Code, problem: Problem, outside: NDArray[np.bool_], leads: str) -> list[Finding]:
+    """Return a failure if rows [R] lead outside the declared support; `leads` says what leads there."""
     if not outside.any():
         return []
-    said = f"{_named(problem, outside)}: the reality leads to states that the declared support does not name"
+    said = f"{_named(problem, outside)}: {leads} to states that the declared support does not name"
     cure, rows = "name every possible successor, or declare no support", {"rows": int(outside.sum())}
-    return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM)]
+    return [Finding(code, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM)]
+
+
+def _known_rows_differ(code: Code, said: str, rows: int) -> Finding:
+    cure = "declare only rows known that are exact"
+    return Finding(code, Level.FAILURE, said, cure, {"rows": rows}, affects=EVERY_CLAIM)
 
 
 def rows_outside(support: Kernel, real: Kernel) -> NDArray[np.bool_]:
@@ -105,14 +115,13 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
     if far.any():
         most = rounded_up(gaps[far].max())
         said = f"{count(int(far.sum()), 'row')} declared known differ from the {whose} reality, by up to {most}"
-        cure, many = "declare only rows known that are exact", {"rows": int(far.sum())}
-        findings.append(Finding(Code.KNOWN_ROWS, Level.FAILURE, said, cure, many, affects=EVERY_CLAIM))
+        findings.append(_known_rows_differ(Code.KNOWN_ROWS, said, int(far.sum())))
     findings += _beyond_within(problem, gaps, whose)
     if not method.reuses_simulator:
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
     between = separated_rows(problem) & ~known & (gaps > eps + ROUNDING) & (gaps < sigma - ROUNDING)
-    wrong = ~known & (gaps > max(eps, 0.0) + ROUNDING)
+    wrong = ~known & (gaps > eps + ROUNDING)
     numbers: dict[str, float] = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
     if between.any():
         low, high = float(gaps[between].min()), float(gaps[between].max())
@@ -144,9 +153,9 @@ def _gaps_around(problem: Problem, method: Method, low: float, high: float) -> t
 
 def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
     """Check rows [R] with distances `gaps` against `within`, to which confidence sets are restricted."""
-    within = problem.within_rows()
-    if within is None:
+    if problem.within is None:
         return []
+    within = problem.within_rows()
     far = ~problem.known_rows() & (gaps > within + ROUNDING)
     numbers = {"rows": int(far.sum()), "stated": int((within < 1.0).sum())}
     if not far.any():
@@ -239,7 +248,7 @@ def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
     model = problem.simulator
     reality = model.with_kernel(real)
     reached, visited = reachable_rows(reality), visited_rows(reality, problem.baseline)
-    wrong = real.distances_to(model.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
+    wrong = wrong_rows(problem, real)
     whose = "guessed" if guessed else "stated"
     said = (
         f"an episode can reach {int(reached.sum()):,} of {reached.size:,} rows, the baseline alone {int(visited.sum()):,}; "
@@ -269,15 +278,11 @@ def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[F
     findings = []
     if problem.support is not None:
         outside = rows_left(problem.support, rollouts)
-        if outside.any():
-            said = f"{_named(problem, outside)}: the rollouts lead to states that the declared support does not name"
-            cure, rows = "name every possible successor, or declare no support", {"rows": int(outside.sum())}
-            findings.append(Finding(Code.SUPPORT_BY_ROLLOUTS, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM))
+        findings += _outside_support(Code.SUPPORT_BY_ROLLOUTS, problem, outside, "the rollouts lead")
     wrong = problem.known_rows() & rows_left(problem.simulator.kernel, rollouts)
     if wrong.any():
         said = f"{_named(problem, wrong)}: declared known, but the rollouts lead to states of probability 0 there"
-        cure, rows = "declare only rows known that are exact", {"rows": int(wrong.sum())}
-        findings.append(Finding(Code.KNOWN_ROWS_BY_ROLLOUTS, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM))
+        findings.append(_known_rows_differ(Code.KNOWN_ROWS_BY_ROLLOUTS, said, int(wrong.sum())))
     return findings
 
 

@@ -9,7 +9,6 @@ that are alike, by exact ties or as copies, are moved together, by their law.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -28,20 +27,6 @@ from safe2real.problem.ties import summed
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20
 _FALLBACK_GAP = 0.5  # where the mismatch gap is 0 and implies no distance
-_ROUNDING = 1e-12
-
-
-class Towards(StrEnum):
-    """The distribution that a wrong row is mixed with."""
-
-    ACTION = "action"
-    """The row of another action in the same state: the machine confuses its actions."""
-    NEIGHBOURS = "neighbours"
-    """The uniform distribution over all states that some action leads to from there."""
-    ANYWHERE = "anywhere"
-    """One state drawn at random, of all or of the declared support."""
-    NEAREST = "nearest"
-    """The first of the three, in this order, that can be `gap` away."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,8 +35,12 @@ class Guess:
 
     rows: int | NDArray[np.bool_] | None = None  # how many, at random; or which [S, A] ([H, S, A]); None: 5 %
     gap: float | None = None  # TV distance; None: the mismatch gap of the settings
-    towards: Towards = Towards.NEAREST
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        seed_number("guess.seed", self.seed)
+        if self.gap is not None and not 0.0 < finite_number("guess.gap", self.gap) <= 1.0:
+            raise InvalidInput(f"guess.gap is {self.gap:g}; a total variation distance is above 0 and at most 1")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,17 +61,12 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         InvalidInput: the guess is invalid, or that many rows cannot be that far from the simulator's.
     """
     model, settings = problem.simulator, problem.settings
-    gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
-    if guess.gap is None and gap == 0.0:
-        gap = _FALLBACK_GAP
-    if not 0.0 < gap <= 1.0:
-        raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
-    seed, known = seed_number("guess.seed", guess.seed), problem.known_rows()
+    gap = guess.gap or settings.mismatch_gap or _FALLBACK_GAP
+    seed, known = guess.seed, problem.known_rows()
     if isinstance(guess.rows, np.ndarray):
         chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
         return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
-    within = problem.within_rows()
-    near = known if within is None else known | (within < gap - _ROUNDING)  # random rows respect `within`
+    near = known | (problem.within_rows() < gap - ROUNDING)  # random rows respect `within`
     candidates = np.flatnonzero(reachable_rows(model) & ~near)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
@@ -101,8 +85,8 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
 
 def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
     """Return the rows [R] that some policy visits on `model`."""
-    anyone = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
-    return visited_rows(model, anyone)
+    uniform = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
+    return visited_rows(model, uniform)
 
 
 def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
@@ -114,8 +98,8 @@ def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
 def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
     if rows.dtype != np.bool_ or rows.shape not in (kernel.shape, kernel.shape[-2:]):
         raise InvalidInput(
-            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, a number of "
-            "rows, or `pairs` or `states`"
+            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, or a "
+            "number of rows"
         )
     return np.broadcast_to(rows, kernel.shape).reshape(-1)
 
@@ -128,15 +112,14 @@ def _move(
     It moves the first `count` rows that can be moved that far, or all of them if `count` is None. Rows that are alike, by
     exact ties or as copies, are one unit: its law is moved, and pushed to each of them.
     """
-    kernel, tied = problem.simulator.kernel, problem.ties is not None and problem.ties.exact
-    pooling = pooling_of(problem, ties=tied) if tied or problem.copies is not None else None
+    kernel = problem.simulator.kernel
+    pooling = pooling_of(problem, problem.exact_ties) if problem.rows_alike else None
     moved: dict[int, Floats] = {}  # the new distribution of each wrong row
     unit_of, done = np.arange(kernel.num_rows), np.zeros(kernel.num_rows, dtype=np.bool_)
     if pooling is not None:
         unit_of, done = np.where(pooling.shared >= 0, pooling.shared, pooling.unit), pooling.known.copy()
-        within = problem.within_rows()
-        if count is not None and within is not None:  # random rows respect `within`
-            done[unit_of[within < gap - _ROUNDING]] = True
+        if count is not None:  # random rows respect `within`
+            done[unit_of[problem.within_rows() < gap - ROUNDING]] = True
     for row in order.tolist():
         if count is not None and len(moved) >= count:
             break
@@ -145,7 +128,7 @@ def _move(
             continue
         done[unit] = True
         if pooling is None:
-            new, alike = _moved_row(kernel, problem.support, row, gap, guess.towards, rng), [row]
+            new, alike = _moved_row(kernel, problem.support, row, gap, rng), [row]
         else:
             new, alike = _moved_law(pooling, unit, gap, rng), np.flatnonzero(unit_of == unit).tolist()
         if new is not None:
@@ -153,13 +136,12 @@ def _move(
         elif count is None and pooling is None:
             _, state, action = np.unravel_index(row, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
             raise InvalidInput(
-                f"guess: row (state {state}, action {action}) cannot be {gap:g} away from the simulator's towards "
-                f"{guess.towards.value!r}; lower guess.gap, or choose towards = 'anywhere'"
+                f"guess: row (state {state}, action {action}) cannot be {gap:g} away from the simulator's; lower guess.gap"
             )
     if count is not None and len(moved) < count and guess.rows is not None and pooling is None:
         raise InvalidInput(
-            f"guess.rows is {count}, but only {len(moved)} rows can be {gap:g} away from the simulator's towards "
-            f"{guess.towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
+            f"guess.rows is {count}, but only {len(moved)} rows can be {gap:g} away from the simulator's; lower guess.rows "
+            "or guess.gap"
         )
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
     wrong[list(moved)] = True
@@ -182,26 +164,20 @@ def _with_rows(kernel: Kernel, moved: dict[int, Floats], wrong: NDArray[np.bool_
     return Kernel.from_triples(states, actions, onto, shares, **sizes)
 
 
-def _moved_row(
-    kernel: Kernel, support: Kernel | None, row: int, gap: float, towards: Towards, rng: np.random.Generator
-) -> Floats | None:
-    """Return the moved row [S]; None if this direction cannot reach the gap."""
-    first = row - row % kernel.num_actions
-    own, *siblings = (
-        summed(*kernel.row(one), kernel.num_states)
-        for one in (row, *(other for other in range(first, first + kernel.num_actions) if other != row))
-    )
-    possible = np.ones(kernel.num_states, dtype=np.bool_)
-    if support is not None:
-        possible = summed(*support.row(row), kernel.num_states) > 0.0
-    tries: list[Floats] = []
-    if towards in (Towards.ACTION, Towards.NEAREST):
-        tries += [siblings[i] for i in rng.permutation(len(siblings))]
-    if towards in (Towards.NEIGHBOURS, Towards.NEAREST):
-        around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
-        tries += [around / around.sum()] if around.any() else []
-    if towards in (Towards.ANYWHERE, Towards.NEAREST):
-        tries.append(_least_likely(own, possible, rng))
+def _moved_row(kernel: Kernel, support: Kernel | None, row: int, gap: float, rng: np.random.Generator) -> Floats | None:
+    """Return the row [S] mixed with the first distribution that is `gap` away; None if there is none.
+
+    These are the rows of other actions in the same state (the machine confuses its actions), the uniform distribution over
+    all states that some action leads to from there, and one of the least likely states.
+    """
+    action = row % kernel.num_actions
+    rows = np.stack([summed(*kernel.row(row - action + one), kernel.num_states) for one in range(kernel.num_actions)])
+    own, others = rows[action], np.delete(rows, action, axis=0)
+    possible = _possible(support, row, kernel.num_states)
+    tries: list[Floats] = [*others[rng.permutation(len(others))]]
+    around = (rows > 0.0).any(axis=0) & possible
+    tries += [around / around.sum()] if around.any() else []
+    tries.append(_least_likely(own, possible, rng))
     mixed = (_mixed(own, target, gap) for target in tries if not (target > 0.0)[~possible].any())
     return next((one for one in mixed if one is not None), None)
 
@@ -209,10 +185,14 @@ def _moved_row(
 def _moved_law(pooling: Pooling, unit: int, gap: float, rng: np.random.Generator) -> Floats | None:
     """Return a unit's law mixed with one of its least likely outcomes; None if that cannot reach the gap."""
     law = summed(*pooling.kernel.row(unit), pooling.kernel.num_states)
-    possible = np.ones(law.size, dtype=np.bool_)
-    if pooling.support is not None and pooling.support.length[unit]:
-        possible = summed(*pooling.support.row(unit), law.size) > 0.0
-    return _mixed(law, _least_likely(law, possible, rng), gap)
+    return _mixed(law, _least_likely(law, _possible(pooling.support, unit, law.size), rng), gap)
+
+
+def _possible(support: Kernel | None, row: int, size: int) -> NDArray[np.bool_]:
+    """Return the outcomes [size] that the declared support of a row allows; a row of length 0 may lead anywhere."""
+    if support is None or not support.length[row]:
+        return np.ones(size, dtype=np.bool_)
+    return np.asarray(summed(*support.row(row), size) > 0.0)
 
 
 def _pushed(pooling: Pooling, row: int, law: Floats, kernel: Kernel) -> Floats:
@@ -232,7 +212,7 @@ def _least_likely(own: Floats, possible: NDArray[np.bool_], rng: np.random.Gener
 def _mixed(own: Floats, target: Floats, gap: float) -> Floats | None:
     """Return `own` moved towards `target` until it is `gap` away; None if the target itself is nearer."""
     distance = float(np.abs(target - own).sum()) / 2.0
-    if distance < gap - _ROUNDING:
+    if distance < gap - ROUNDING:
         return None
     share = min(1.0, gap / distance)
     return np.asarray((1.0 - share) * own + share * target)

@@ -34,7 +34,7 @@ from safe2real.model.validation import ROUNDING, Floats, positive_integer
 from safe2real.planning.evaluate import constraint_values
 from safe2real.preflight.conditions import goal_of, smallest_margin
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
-from safe2real.preflight.gaps import rows_left, rows_outside
+from safe2real.preflight.gaps import rows_left, rows_outside, wrong_rows
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report
@@ -171,7 +171,7 @@ def rehearse(
     learner = Learner(replace(problem, settings=settings), method, warm_start=False, trust_margin=True)
     world = KnownSystem(model.with_kernel(real), learner.settings.coin_seed)
     rewards = planned_rewards(method, model)[: _FEW if large else None]
-    wrong = _to_find(problem, real)
+    wrong = wrong_rows(problem, real) & ~problem.known_rows()  # a row that is declared known is never tested
     deadline = np.inf if seconds is None else time.monotonic() + seconds
     batches: list[tuple[int, float, Floats]] = []  # (episodes, Delta, exact V_c [K]) of each proposal
     looks: list[tuple[int, float, float]] = []
@@ -260,12 +260,6 @@ def random_rewards(model: CMDP, number: int) -> list[Floats]:
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else np.nan
-
-
-def _to_find(problem: Problem, real: Kernel) -> NDArray[np.bool_]:
-    """Return [R] the wrong rows that can be found: a row that is declared known is never tested."""
-    far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
-    return np.asarray(far & ~problem.known_rows())
 
 
 # Findings of the rehearsals
@@ -475,8 +469,7 @@ def _other_than(method: Method) -> Method | None:
 
 def _can_declare(problem: Problem) -> bool:
     """Return whether the simulator rules out successors that no declaration rules out yet."""
-    tied = problem.ties is not None and problem.ties.exact
-    if problem.support is not None or tied or problem.copies is not None:
+    if problem.support is not None or problem.rows_alike:
         return False
     length = problem.simulator.kernel.length
     return bool(((length > 0) & (length < problem.simulator.num_states)).any())

@@ -19,7 +19,7 @@ from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
-from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
+from safe2real.errors import Conflict, Halted, Stopped
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
@@ -35,7 +35,7 @@ from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of
 from safe2real.preflight.findings import About, Finding, Level
-from safe2real.preflight.gaps import reality_findings
+from safe2real.preflight.gaps import reality_findings, wrong_rows
 from safe2real.problem.document import without_words
 from safe2real.problem.problem import Problem
 from safe2real.standing import Doubt, DoubtCode, Standing
@@ -139,9 +139,9 @@ class RehearsedCampaign:
 
 def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
     """Return the assumptions that are false on this reality, for which no guarantee is given."""
-    ranges = ranges_of(problem, real, None, problem.settings.delta)
+    ranges = ranges_of(problem, real)
     found = reality_findings(problem, method, real, guessed)
-    found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
+    found += baseline_findings(problem, ranges, real, guessed=guessed)
     # The baseline's value on the simulator is no statement about this reality.
     return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
 
@@ -153,9 +153,7 @@ def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, fol
         Conflict: the folder holds the campaign of another specification, reality or seed; it is left alone.
     """
     # Refuse before anything is written. The margin is checked on the reality itself.
-    learner = Learner(problem, method, trust_margin=True)
-    if learner.simulator.kernel.horizon != real.horizon:
-        raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
+    Learner(problem, method, trust_margin=True)
     folder.mkdir(parents=True, exist_ok=True)
     database, note = folder / DATABASE, folder / REALITY
     content = [np.ascontiguousarray(part).tobytes() for part in (real.begin, real.length, real.successor, real.probability)]
@@ -216,7 +214,7 @@ def conclude(
     """Verify the record, evaluate everything exactly, and plan; `broken` is the result of `broken_assumptions`."""
     problem = campaign.problem
     model = problem.simulator.with_kernel(real)
-    wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
+    wrong = wrong_rows(problem, real)
     found = campaign.mismatch_map()
     verdict = found.verdict.reshape(-1)
     assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)

@@ -38,16 +38,33 @@ from safe2real.model.serialization import (
     within,
 )
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import Floats, boolean, finite_number, positive_integer, seed_number, shown, whole_numbers
+from safe2real.model.validation import (
+    Floats,
+    boolean,
+    finite_number,
+    is_whole,
+    positive_integer,
+    seed_number,
+    shown,
+    whole_numbers,
+)
 from safe2real.preflight.array_files import ArrayFiles
-from safe2real.preflight.hypothetical_reality import Guess, Towards
-from safe2real.problem.document import METHOD, OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
+from safe2real.preflight.hypothetical_reality import Guess
+from safe2real.problem.document import (
+    METHOD,
+    OPTIONAL,
+    REQUIRED,
+    check_no_method,
+    check_size,
+    kernel_from_json,
+    model_of,
+    problem_of,
+)
 from safe2real.problem.problem import Problem
-from safe2real.problem.ties import Ties, ties_from_json
+from safe2real.problem.ties import ties_from_json
 from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem, SystemDescription, from_gymnasium
 from safe2real.systems.finite_env import check_spaces
-from safe2real.systems.measure import clone_baseline
 from safe2real.systems.outcomes import ENDED, ArrivalCost
 
 _ENVIRONMENT = "environment"  # a reward: the environment's own, scaled to [0, 1]
@@ -57,6 +74,7 @@ _BEFORE_TABLES = ("horizon", "counts_end", "start", "known", "within", "copies",
 # Not with an environment, which numbers its states itself:
 _OWN_NUMBERING = ("constraints", "known", "estimated", "copies", "within", "legend", "counts_end")
 _COSTS = ("cost", "unsafe", "unsafe_reward")
+_DESCRIBED = ("limit", "ended", "name", "drop_unreachable")  # of [simulator] gymnasium, as in a `SystemDescription`
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps", "fitted_to")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _KERNELS = ("simulator", "real", "support")
@@ -162,27 +180,23 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         files = ArrayFiles(file.parent, files_anywhere)
         given = _filled(given, files)
         horizon = positive_integer("horizon", given["horizon"])
-        ties = ties_from_json(given["ties"]) if "ties" in given else None
         names = {key: given[key] for key in _NAMES if key in given}
-        states = _states_of(given, horizon, ties, names)
-        plain = _of_arrays(given, names) if states.system is None else _of_environment(given, states.system)
-        kernel = states.kernel
+        states = _states_of(given, horizon, names)
+        check_size(horizon, states.kernel)
+        if states.system is None:
+            model = _model_of_arrays(given, names, states.kernel)
+            parts = {key: given[key] for key in ("known", "within", "copies", "estimated", "ties") if key in given}
+        else:
+            model, parts = states.system.model, _parts_of_environment(given, states.system)
         if "support" in given:
-            plain["support"] = kernel if given["support"] == _SIMULATOR else states.rows(given["support"], "support")
-        tied = ties if states.system is None else states.system.ties
-        plain |= {} if tied is None else {"ties": tied}
-        check_size(horizon, kernel)
-        model = CMDP.of(kernel, horizon, plain["start"], counts_end=plain.get("counts_end", False))
-        plain["baseline"] = _baseline(given["baseline"], model, states, files)
+            parts["support"] = states.kernel if given["support"] == _SIMULATOR else states.rows(given["support"], "support")
+        parts["baseline"] = _baseline(given["baseline"], model, states, files)
         settings = given["settings"]
-        if isinstance(
-            settings, dict
-        ):  # a file is written by people: where it lists no refinements, those of today are meant
+        if isinstance(settings, dict):  # a file is written by people: without a list, the refinements of today are meant
             settings = {"refinements": DEFAULT, **settings}
-        problem = Problem.from_document({"horizon": horizon, **plain, "settings": settings})
         return SpecFile(
             path=file,
-            problem=problem,
+            problem=problem_of(model, {**parts, "settings": settings}),
             method=method_in({"settings": _with_rewards(settings, states)}),
             system=states.system,
             reality=_reality(given["real"], states) if "real" in given else None,
@@ -227,7 +241,7 @@ def _is_array(value: dict[str, Any]) -> bool:
 
 
 def _in_toml(value: Any) -> str:
-    """A JSON value as TOML; texts are written alike, and tables inline."""
+    """Return a JSON value as TOML; texts are written alike, and tables inline."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_toml_key(key)} = {_in_toml(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
@@ -353,29 +367,23 @@ class _States:
 
 
 def _per_pair(array: NDArray[Any], kernel: Kernel) -> NDArray[Any]:
-    """[S] as [S, A]; any other shape as it is, for its user to check."""
+    """Return [S] as [S, A], and an array of any other shape unchanged."""
     return np.repeat(array[:, None], kernel.num_actions, axis=1) if array.shape == (kernel.num_states,) else array
 
 
-def _states_of(given: dict[str, Any], horizon: int, ties: Ties | None, names: dict[str, Any]) -> _States:
+def _states_of(given: dict[str, Any], horizon: int, names: dict[str, Any]) -> _States:
     value = given["simulator"]
     if not isinstance(value, dict) or "gymnasium" not in value:
         kernel = kernel_from_json(value, "simulator")
         return _States(kernel, horizon, kernel.num_states)
-    optional = ("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable", "pool_copies")
+    optional = ("arguments", *_COSTS, "paid", *_DESCRIBED, "pool_copies")
     value = check_keys(value, "simulator", required=("gymnasium",), optional=optional)
     env = make_environment(value, "simulator")
     num_states = int(env.observation_space.n)
+    ties = ties_from_json(given["ties"]) if "ties" in given else None
     with within("simulator"):
-        description = SystemDescription(
-            cost=_cost(value, num_states),
-            limit=value.get("limit"),
-            ended=value.get("ended"),
-            start=given.get("start"),
-            drop_unreachable=boolean("simulator.drop_unreachable", value.get("drop_unreachable", False)),
-            name=str(value.get("name", "cost")),
-            **names,
-        )
+        stated = {key: value[key] for key in _DESCRIBED if key in value}
+        description = SystemDescription(cost=_cost(value, num_states), start=given.get("start"), **stated, **names)
         system = from_gymnasium(env, horizon, description, ties=ties)
     return _States(system.model.kernel, horizon, num_states, system)
 
@@ -444,20 +452,15 @@ def make_environment(given: dict[str, Any], name: str) -> Any:
 # The problem
 
 
-def _of_arrays(given: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    kernel = kernel_from_json(given["simulator"], "simulator")
-    plain: dict[str, Any] = {key: given[key] for key in ("known", "within", "copies", "estimated") if key in given}
-    plain |= {"simulator": kernel, "start": numbers_from_json(given.get("start", 0), "start")}
-    if "constraints" in given:
-        if not isinstance(given["constraints"], list):
-            raise InvalidInput(f"constraints is {shown(given['constraints'])}; write each one as [[constraints]]")
-        plain["constraints"] = [_constraint(one, f"constraints[{k}]", kernel) for k, one in enumerate(given["constraints"])]
+def _model_of_arrays(given: dict[str, Any], names: dict[str, Any], kernel: Kernel) -> CMDP:
+    listed = given.get("constraints", [])
+    if not isinstance(listed, list):
+        raise InvalidInput(f"constraints is {shown(listed)}; write each one as [[constraints]]")
+    constraints = [_constraint(one, f"constraints[{k}]", kernel) for k, one in enumerate(listed)]
     if names and "legend" in given:
         raise InvalidInput(f"the specification has `legend` beside {' and '.join(names)}, which say the same; keep one")
-    plain["legend"] = Legend.of(*map(names.get, _NAMES)) if names else given.get("legend", {})
-    if "counts_end" in given:
-        plain["counts_end"] = boolean("counts_end", given["counts_end"])
-    return plain
+    legend = Legend.of(*map(names.get, _NAMES)) if names else given.get("legend", {})
+    return model_of({**given, "simulator": kernel, "constraints": constraints, "legend": legend})
 
 
 def _constraint(value: Any, name: str, kernel: Kernel) -> Any:
@@ -474,42 +477,26 @@ def _constraint(value: Any, name: str, kernel: Kernel) -> Any:
     return given | {key: _per_pair(array, kernel) for key, array in arrays.items()}
 
 
-def _of_environment(given: dict[str, Any], system: FiniteSystem) -> dict[str, Any]:
+def _parts_of_environment(given: dict[str, Any], system: FiniteSystem) -> dict[str, Any]:
     for key in _OWN_NUMBERING:
         if key in given:
             raise InvalidInput(
                 f"the specification has `{key}` beside simulator.gymnasium, which makes its own numbering of states; leave "
                 "it out: cost and limit stand in [simulator], and rows after the end of an episode are known"
             )
-    model = system.model
-    constraints = zip(model.names, model.utilities, model.thresholds.tolist(), model.costs, strict=True)
-    plain: dict[str, Any] = {
-        "simulator": model.kernel,
-        "start": model.start,
-        "constraints": [
-            {"name": name, "utility": utility[0], "threshold": threshold, "is_cost": is_cost}
-            for name, utility, threshold, is_cost in constraints
-        ],
-        "known": system.known,
-        "legend": model.legend,
-    }
-    if boolean("simulator.pool_copies", given["simulator"].get("pool_copies", False)):
-        plain["copies"] = system.copies
-    return plain | ({"counts_end": True} if model.counts_end else {})
+    pooled = boolean("simulator.pool_copies", given["simulator"].get("pool_copies", False))
+    tied = {} if system.ties is None else {"ties": system.ties}
+    return {"known": system.known, **({"copies": system.copies} if pooled else {}), **tied}
 
 
 def _baseline(value: Any, model: CMDP, states: _States, files: ArrayFiles) -> Any:
     if not isinstance(value, dict):
         return value
-    forms = ("policy", "actions", "probabilities", "demonstrations", "kind")
+    forms = ("policy", "actions", "probabilities", "kind")
     form = next((key for key in reversed(forms) if key in value), None)
     if form is None:
         check_keys(value, "baseline", required=(), optional=forms)
-        raise InvalidInput(
-            'baseline is empty; give policy = "uniform", policy = "file.npy", actions, probabilities or demonstrations'
-        )
-    if form == "demonstrations":
-        return _cloned(value, model, states, files)
+        raise InvalidInput('baseline is empty; give policy = "uniform", policy = "file.npy", actions or probabilities')
     given = value
     if form == "policy":
         named = check_keys(value, "baseline", required=("policy",))["policy"]
@@ -532,20 +519,6 @@ def _baseline(value: Any, model: CMDP, states: _States, files: ArrayFiles) -> An
             place = f"baseline.{key}"
             given = given | {key: states.over_states(numbers_from_json(given[key], place), axes, place)}
     return given
-
-
-def _cloned(value: dict[str, Any], model: CMDP, states: _States, files: ArrayFiles) -> Any:
-    given = check_keys(value, "baseline", required=("demonstrations",), optional=("smoothing", "per_step"))
-    named = given.pop("demonstrations")
-    if states.system is not None or not isinstance(named, str):
-        raise InvalidInput(
-            f"baseline.demonstrations is {shown(named)}; give a JSON Lines file of episodes of a simulator of arrays, or "
-            "policy = a file with actions or probabilities"
-        )
-    boolean("baseline.per_step", given.get("per_step", False))
-    episodes = read_rollouts(model, files.text(named, "baseline.demonstrations"), named)
-    with within("baseline"):
-        return {"kind": "stochastic", "probabilities": clone_baseline(model, episodes, **given).probabilities}
 
 
 def _with_rewards(settings: Any, states: _States) -> Any:
@@ -573,37 +546,17 @@ def _reality(value: Any, states: _States) -> Kernel:
 
 
 def _guess(value: Any, states: _States) -> Guess:
-    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "towards", "seed"))
-    listed = [key for key in ("rows", "pairs", "states") if key in given]
-    if len(listed) > 1:
-        raise InvalidInput(f"guess has {' and '.join(listed)}; keep one of them")
-    towards = given.get("towards", Towards.NEAREST.value)
-    if towards not in list(Towards):
-        raise InvalidInput(f"guess.towards is {shown(towards)}; give one of {', '.join(Towards)}")
-    rows = given.get("rows")
-    if "states" in given or "pairs" in given:
-        rows = _marked(given, states)
-    elif rows is not None and not (isinstance(rows, int) and not isinstance(rows, bool)):
-        rows = numbers_from_json(rows, "guess.rows")
-    return Guess(rows=rows, gap=given.get("gap"), towards=Towards(towards), seed=seed_number("seed", given.get("seed", 0)))
-
-
-def _marked(given: dict[str, Any], states: _States) -> NDArray[np.bool_]:
-    """[S, A], true for the listed states, or pairs of a state and an action."""
-    kernel = states.kernel
-    origin = np.arange(kernel.num_states) if states.system is None else states.system.origin
+    given = check_keys(value, "guess", required=(), optional=("rows", "states", "gap", "seed"))
+    if "rows" in given and "states" in given:
+        raise InvalidInput("guess has rows and states; keep one of them")
+    rows = given.pop("rows", None)
     if "states" in given:
-        listed = whole_numbers("guess.states", given["states"], below=states.count, what="states")
-        return np.repeat(np.isin(origin, listed)[:, None], kernel.num_actions, axis=1)
-    pairs = numbers_from_json(given["pairs"], "guess.pairs")
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InvalidInput(f"guess.pairs is {shown(given['pairs'])}; list pairs like [[3, 0], [7, 2]]: state, action")
-    places = whole_numbers("guess.pairs[:, 0]", pairs[:, 0], below=states.count, what="states")
-    actions = whole_numbers("guess.pairs[:, 1]", pairs[:, 1], below=kernel.num_actions, what="actions")
-    marked = np.zeros((kernel.num_states, kernel.num_actions), dtype=np.bool_)
-    for place, action in zip(places, actions, strict=True):
-        marked[origin == place, action] = True
-    return marked
+        listed = whole_numbers("guess.states", given.pop("states"), below=states.count, what="states")
+        origin = np.arange(states.count) if states.system is None else states.system.origin
+        rows = np.repeat(np.isin(origin, listed)[:, None], states.kernel.num_actions, axis=1)
+    elif rows is not None and not is_whole(rows):
+        rows = numbers_from_json(rows, "guess.rows")
+    return Guess(rows=rows, **given)
 
 
 def _options(value: Any, states: _States, files: ArrayFiles) -> RunOptions:

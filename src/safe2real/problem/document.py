@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -74,19 +75,8 @@ def to_document(problem: Problem) -> dict[str, Any]:
         document["counts_end"] = True
     if model.legend:
         document["legend"] = model.legend.to_json()
-    if problem.known is not None:
-        document["known"] = array_to_json(np.asarray(problem.known))
-    if problem.within is not None:
-        document["within"] = array_to_json(np.asarray(problem.within))
-    if problem.support is not None:
-        document["support"] = _kernel_to_json(problem.support)
-    if problem.estimated is not None:
-        document["estimated"] = _estimated_to_json(problem.estimated)
-    if problem.ties is not None:
-        document["ties"] = ties_to_json(problem.ties)
-    if problem.copies is not None:
-        document["copies"] = array_to_json(np.asarray(problem.copies))
-    return document
+    declared = {name: (write, getattr(problem, name)) for name, (write, _) in _DECLARED.items()}
+    return document | {name: write(value) for name, (write, value) in declared.items() if value is not None}
 
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
@@ -113,6 +103,11 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     check_no_method(document)
     given = check_keys(document, "the specification", required=REQUIRED, optional=OPTIONAL)
     check_unpacked(given, "the specification")
+    return problem_of(model_of(given), given, extensions)
+
+
+def model_of(given: dict[str, Any]) -> CMDP:
+    """Read horizon, simulator, start, constraints and names of a document whose keys are checked."""
     listed = given.get("constraints", [])
     if not isinstance(listed, list):
         raise InvalidInput(
@@ -126,18 +121,16 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     counts_end = boolean("counts_end", given.get("counts_end", False))
     model = CMDP.of(kernel, horizon, start, constraints, counts_end=counts_end)
     written = tuple(_is_cost(value, f"constraints[{k}]") for k, value in enumerate(listed))
-    model = replace(model, costs=written).with_legend(legend_from_json(given.get("legend", {})))
-    known = given.get("known")
+    return replace(model, costs=written).with_legend(legend_from_json(given.get("legend", {})))
+
+
+def problem_of(model: CMDP, given: dict[str, Any], extensions: Extensions = ()) -> Problem:
+    """Read baseline, settings and what is assumed besides, of a document whose keys are checked."""
     return Problem(
         simulator=model,
         baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
         settings=_settings_from_json(given["settings"], extensions),
-        known=None if known is None else numbers_from_json(known, "known"),
-        within=numbers_from_json(given["within"], "within") if "within" in given else None,
-        support=kernel_from_json(given["support"], "support") if "support" in given else None,
-        estimated=_estimated_from_json(given["estimated"]) if "estimated" in given else None,
-        ties=ties_from_json(given["ties"]) if "ties" in given else None,
-        copies=numbers_from_json(given["copies"], "copies") if "copies" in given else None,
+        **{name: read(given[name], name) for name, (_, read) in _DECLARED.items() if name in given},
     )
 
 
@@ -152,7 +145,7 @@ def check_no_method(document: Any) -> None:
 
 
 def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
-    """Refuse policies that could not be handed out, and constraints that could not be; said before one is written out."""
+    """Refuse sizes with which a policy or the constraints would exceed the byte limit, before one is written out."""
     tables = max(1, constraints)
     check_bytes(
         f"horizon is {shown(horizon)}: with {kernel.num_states} states, {kernel.num_actions} actions and {constraints} "
@@ -215,9 +208,11 @@ def kernel_from_json(value: Any, name: str) -> Kernel:
 def _constraint_from_json(value: Any, name: str) -> Constraint:
     if isinstance(value, dict) and "cost" in value:
         given = check_keys(value, name, required=("cost", "limit"), optional=("name",))
-        return AtMost(numbers_from_json(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
+        cost, label = numbers_from_json(given["cost"], f"{name}.cost"), given.get("name", "constraint")
+        return AtMost(cost, given["limit"], label)
     given = check_keys(value, name, required=("utility", "threshold"), optional=("name", "is_cost"))
-    return AtLeast(numbers_from_json(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
+    utility, label = numbers_from_json(given["utility"], f"{name}.utility"), given.get("name", "constraint")
+    return AtLeast(utility, given["threshold"], label)
 
 
 def _is_cost(value: dict[str, Any], name: str) -> bool:
@@ -226,14 +221,6 @@ def _is_cost(value: dict[str, Any], name: str) -> bool:
     if not isinstance(given, bool):
         raise InvalidInput(f"{name}.is_cost is {shown(given)}; give true for a cost and its limit, else leave it out")
     return given
-
-
-def _label(given: dict[str, Any], name: str) -> str:
-    label = given.get("name", "constraint")
-    # What cannot be printed, a database may not be able to keep either.
-    if not isinstance(label, str) or not label.isprintable():
-        raise InvalidInput(f"{name}.name is {shown(label)}; give a text of printable characters")
-    return label
 
 
 def _radius_from_json(value: Any, extensions: Extensions) -> Radius:
@@ -284,7 +271,18 @@ def _estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
     }
 
 
-def _estimated_from_json(value: Any) -> RowAccuracy:
-    given = check_keys(value, "estimated", required=("accuracy", "visits", "delta", "certified"))
-    arrays = {name: numbers_from_json(given[name], f"estimated.{name}") for name in ("accuracy", "visits")}
+def _estimated_from_json(value: Any, name: str) -> RowAccuracy:
+    given = check_keys(value, name, required=("accuracy", "visits", "delta", "certified"))
+    arrays = {key: numbers_from_json(given[key], f"{name}.{key}") for key in ("accuracy", "visits")}
     return RowAccuracy(**{**given, **arrays})
+
+
+_DECLARED: dict[str, tuple[Callable[[Any], Any], Callable[[Any, str], Any]]] = {
+    "known": (array_to_json, lambda value, name: None if value is None else numbers_from_json(value, name)),
+    "within": (array_to_json, numbers_from_json),
+    "support": (_kernel_to_json, kernel_from_json),
+    "estimated": (_estimated_to_json, _estimated_from_json),
+    "ties": (ties_to_json, ties_from_json),
+    "copies": (array_to_json, numbers_from_json),
+}
+"""What a user may declare of the real system's rows: how each is written, and how it is read."""

@@ -142,14 +142,6 @@ class Problem:
         given = "".join(f", {name}" for name in optional if getattr(self, name) is not None)
         return f"Problem(simulator, baseline, settings{given})\n  {self.simulator}\n  {self.settings}"
 
-    def copied_states(self) -> NDArray[np.int64]:
-        """Return for each state the state whose rows it has by construction.
-
-        Returns:
-            [S] states; each is itself if no copies are declared.
-        """
-        return np.arange(self.simulator.num_states) if self.copies is None else self.copies
-
     def known_rows(self) -> NDArray[np.bool_]:
         """Mark the rows that were declared exact.
 
@@ -159,16 +151,48 @@ class Problem:
         rows = self.simulator.kernel.num_rows
         return np.zeros(rows, dtype=np.bool_) if self.known is None else self.known.reshape(-1).copy()
 
-    def within_rows(self) -> Floats | None:
+    def within_rows(self) -> Floats:
         """Return the declared bounds on the TV distance of the simulator's rows to the real ones.
 
         Returns:
-            [R] distances, a copy; None if none were declared.
+            [R] distances, a copy; 1 where none was declared.
         """
-        return None if self.within is None else self.within.reshape(-1).copy()
+        return np.ones(self.simulator.kernel.num_rows) if self.within is None else self.within.reshape(-1).copy()
+
+    @property
+    def exact_ties(self) -> Ties | None:
+        """The ties that results may rest on: those that are `exact`."""
+        return self.ties if self.ties is not None and self.ties.exact else None
+
+    @property
+    def rows_alike(self) -> bool:
+        """Whether rows are certainly alike, as `copies` or by exact ties; such rows are learnt together."""
+        return self.copies is not None or self.exact_ties is not None
+
+    @property
+    def reports_labels(self) -> bool:
+        """Whether every episode says which labels of the ties were drawn."""
+        return self.ties is not None and self.ties.reported
+
+    def unproved(self) -> list[str]:
+        """Name the assumptions about the real system that no check can prove.
+
+        Returns:
+            The margin, the gaps, and what was declared besides them.
+        """
+        declared = {
+            "the known rows": self.known is not None and self.known.any(),
+            "the declared support": self.support is not None,
+            "the accuracy of the estimated rows": self.estimated is not None,
+            "the exact ties": self.exact_ties is not None,
+            "the distances that `within` states": self.within is not None and (self.within < 1.0).any(),
+        }
+        return ["the margin", "the gaps", *(name for name, used in declared.items() if used)]
 
     def fitted_episodes(self) -> frozenset[int]:
         """Return the fingerprints of the real episodes that the simulator or the support was estimated from.
+
+        The model of a plan does not know its episodes; `ANY_EPISODE` is its one fingerprint.
 
         Returns:
             The fingerprints; empty if nothing was estimated from logs.

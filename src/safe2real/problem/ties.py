@@ -253,18 +253,14 @@ def ties_to_json(ties: Ties) -> dict[str, Any]:
     return document
 
 
-def ties_from_json(value: Any) -> Ties:
+def ties_from_json(value: Any, name: str = "ties") -> Ties:
     """Read ties written by `ties_to_json` or by hand; an object of class `Ties` is returned as it is."""
     if isinstance(value, Ties):
         return value
     optional = ("exact", "reported", "laws", "class_names", "label_names")
-    given = check_keys(value, "ties", required=("classes", "successors"), optional=optional)
-    for name in ("class_names", "label_names"):
-        if not isinstance(given.get(name, []), (list, tuple)):
-            raise InvalidInput(f"ties.{name} is {shown(given[name])}; give a list of texts")
-        given[name] = tuple(given.get(name, ()))
+    given = check_keys(value, name, required=("classes", "successors"), optional=optional)
     if given.get("laws") is not None:
-        given["laws"] = numbers_from_json(given["laws"], "ties.laws")
+        given["laws"] = numbers_from_json(given["laws"], f"{name}.laws")
     return Ties(**given)
 
 

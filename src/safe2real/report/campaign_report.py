@@ -1,4 +1,4 @@
-"""The page of a campaign: standing, warnings, figures and the record's own words."""
+"""The HTML report of a campaign: standing, warnings, figures and tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.deployment import in_the_field
 from safe2real.campaign.events import Event
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import ABANDONED, LEFT_MODEL, OUT, WITHDRAWN, Entry, entries_of
-from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.status import CampaignStatus, RewardStatus, status_of
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
@@ -36,31 +34,15 @@ from safe2real.version import __version__
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BY_CHANCE = "The guarantee assumes that this had nothing to do with what happened in them."
+_GIVEN_UP = {
+    ABANDONED: "The guarantee assumes that this had nothing to do with what happened in them.",
+    WITHDRAWN: "Episodes that have run can still be told.",
+}
 
 
-def warnings_of(
-    status: CampaignStatus, found: MismatchMap, entries: Sequence[Entry], course: Course, now: datetime
-) -> list[str]:
-    """Return the campaign's problems and open deployments, one text each, the gravest first."""
+def warnings_of(status: CampaignStatus, entries: Sequence[Entry], course: Course) -> list[str]:
+    """Return the campaign's problems, one text each, the gravest first; what is refuted is among the doubts of the page."""
     warnings = []
-    refuted = found.count(Verdict.CONTRADICTED)
-    if refuted:
-        how = "The data" if found.certified else "With the heuristic radius, which proves nothing, the data"
-        consequence = "The guarantee does not hold for this system; start" if found.certified else "Consider"
-        warnings.append(
-            f"{how} contradict an assumption in {count(refuted, 'row')} (named below): a known or cleared row is farther "
-            "from the simulator than it may be, or a row lies strictly between the two gaps. "
-            f"{consequence} a campaign with other gaps or fewer known rows."
-        )
-    if status.left_model:
-        told = [entry.id for entry in entries if entry.outcome == LEFT_MODEL]
-        logged = status.left_model - len(told)
-        where = " and ".join(filter(None, (_few(told), count(logged, "imported one") if logged else "")))
-        warnings.append(
-            f"{count(status.left_model, 'episode')} went where the model has no state ({where}): the model lacks something "
-            "that the real system has. Nothing is certified any more; add that state, and start a campaign with it."
-        )
     broken = course.numbers[(course.margins < -ROUNDING).any(axis=1)]
     if len(broken):
         named = _few([f"{number:,}" for number in broken])
@@ -68,55 +50,36 @@ def warnings_of(
             f"{count(len(broken), 'deployment')} recorded with a bound that misses its constraint ({named}): this program "
             "hands out no such policy; run verify."
         )
-    out = [entry for entry in entries if entry.outcome == OUT]
-    if out:
-        oldest = min(out, key=lambda entry: entry.asked_at)
-        verb = "is" if len(out) == 1 else "are"
-        warnings.append(
-            f"{count(len(out), 'deployment')} {verb} out; the oldest is {oldest.id} with {oldest.worker}, for "
-            f"{since(oldest.asked_at, now)}. Tell each one, or abandon it."
-        )
-    if status.episodes_waiting:
-        warnings.append(
-            f"{count(status.episodes_waiting, 'episode')} recorded and not counted yet: waiting for {status.waiting_for}, "
-            "which was handed out earlier."
-        )
-    lost = [entry for entry in entries if entry.outcome == ABANDONED]
-    if lost:
-        reasons = sorted({entry.why_given_up for entry in lost})
-        few = "; ".join(reason[:80] for reason in reasons[:5]) + ("; …" if len(reasons) > 5 else "")
-        warnings.append(f"{count(len(lost), 'deployment')} abandoned ({few}). {_BY_CHANCE}")
-    expired = [entry for entry in entries if entry.outcome == WITHDRAWN and entry.why_given_up == EXPIRED]
-    if expired:
-        warnings.append(f"{count(len(expired), 'deployment')} withdrawn because the lease was over. {_BY_CHANCE}")
-    withdrawn = [entry for entry in entries if entry.outcome == WITHDRAWN and entry not in expired]
-    if withdrawn:
-        named = _few([entry.id for entry in withdrawn])
-        warnings.append(
-            f"{count(len(withdrawn), 'deployment')} withdrawn ({named}), because the data refute their assumptions. "
-            "Episodes that have run can still be told."
-        )
-    return warnings
+    left = [entry.id for entry in entries if entry.outcome == LEFT_MODEL]
+    if left:
+        went = f"{count(len(left), 'deployment')} went where the model has no state ({_few(left)})"
+        warnings.append(f"{went}: add that state, and start a campaign with it.")
+    for outcome, consequence in _GIVEN_UP.items():
+        given_up = [entry for entry in entries if entry.outcome == outcome]
+        if given_up:
+            reasons = _few(sorted({entry.why_given_up[:80] for entry in given_up}), "; ", most=5)
+            warnings.append(f"{count(len(given_up), 'deployment')} {outcome} ({reasons}). {consequence}")
+    return [*warnings, *status.notices]
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + ("…" if len(names) > 10 else "")
+def _few(texts: Sequence[str], between: str = ", ", most: int = 10) -> str:
+    return between.join(texts[:most]) + (f"{between}…" if len(texts) > most else "")
 
 
 _LOOKS = 200  # moments at which the suspects are counted
-_MOMENTS = 30  # at which the intervals of declared rewards are computed
-_LAST = 20  # deployments in the table
-_LONGEST_TABLE = 200
+_MOMENTS = 30  # moments at which the intervals of declared rewards are computed
+_LAST = 20  # deployments in the last table
+_LONGEST_TABLE = 200  # rows
 
 
 def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = True, broken: Sequence[Doubt] = ()) -> Path:
-    """Write the page; everything on it is computed anew from the events that are recorded now.
+    """Write the report; everything in it is recomputed from the recorded events.
 
     Args:
         campaign: an open one.
-        path: of the page; a file there is replaced once the new one is whole.
+        path: of the HTML file; an existing one is replaced once the new one is complete.
         forecast: whether to rehearse the rest of the campaign, which takes long for large systems.
-        broken: assumptions that are known to be false, as they can be in a rehearsal: nothing is a guarantee then.
+        broken: assumptions that are known to be false, e.g. in a rehearsal: no guarantee holds then.
 
     Returns:
         `path`.
@@ -130,7 +93,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     stop = (status.rounds, status.uncertainty) if status.stopped else None
     course = _course(entries, model.thresholds, looks, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
-    certificate = in_the_field(learner.certify(model.thresholds, broken), replay.said_of_logs)
+    certificate = replay.in_the_field(learner.certify(model.thresholds, broken))
     smallest = float(course.margins.min(initial=np.inf))
     page = render(
         "campaign.html.jinja",
@@ -142,7 +105,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         halted_because=_halted_because(status, learner),
         labels=_labels(standing, found, broken),
         numbers=_numbers(status),
-        warnings=warnings_of(status, found, entries, course, now),
+        warnings=warnings_of(status, entries, course),
         forecast_caution="" if status.forecast is None or not status.forecast.rounds else status.forecast.caution,
         certificate=certificate,
         sure=rounded_down(1.0 - learner.failure),

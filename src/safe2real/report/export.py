@@ -34,8 +34,8 @@ _NO_MINARI = "the Minari package is not installed; get it with: pip install 'saf
 def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     """Write transitions.csv, deployments.csv and mismatch.csv into `folder`; files of that name are replaced.
 
-    All of them are about the same moment. Steps, states and actions count from 0; a cell without a value is empty. A text
-    that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
+    All files describe the same moment. Steps, states and actions count from 0; a cell without a value is empty. A text that
+    a spreadsheet would run as a formula (it begins with =, +, -, @) gets an apostrophe; JSON has it unchanged.
 
     Args:
         campaign: to export.
@@ -68,11 +68,11 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
 
 
 def export_json(campaign: Campaign, path: Path) -> Path:
-    """Write the whole record as one JSON document, which can be verified without this package.
+    """Write the whole record as one JSON document, which other programs can verify.
 
     Bodies of events and contents of policies are strings: exactly the texts that their SHA-256 digests were computed from.
-    `Event.digest_after` says how an event's digest follows from its columns and the previous digest. Rows that a campaign
-    cannot have written (SQLite accepts any type in any column) are left out: they prove nothing.
+    `Event.digest_after` defines an event's digest by its columns and the previous digest. Rows with values of another type
+    than a campaign writes (SQLite accepts any type in any column) are left out: they prove nothing.
 
     Args:
         campaign: to export.
@@ -92,7 +92,7 @@ def export_json(campaign: Campaign, path: Path) -> Path:
         }
         rows = (list(astuple(one)) for one in transaction.signatures())
         signatures = [row for row in rows if [type(part) for part in row] == [int, str, str]]
-    with whole_file(path) as file:  # one event and one policy on a line: readable, and never in memory twice
+    with whole_file(path) as file:  # one event or policy on a line: readable, and never in memory twice
         file.write(f'{{"campaign":{to_text(header.name)},\n"format":{header.format},\n"safe2real":{to_text(__version__)},\n')
         file.write(f'"specification":{to_text(specification)},\n"events":[\n')
         file.writelines(_lines(to_text(asdict(event)) for event in events))
@@ -106,7 +106,7 @@ def export_json(campaign: Campaign, path: Path) -> Path:
 
 
 def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
-    """Write all episodes as a Minari dataset, under MINARI_DATASETS_PATH or in Minari's usual place.
+    """Write all episodes as a Minari dataset, under MINARI_DATASETS_PATH or in Minari's default folder.
 
     Rewards are the utilities of the first constraint, or 0 without one. Every episode ends as a truncation. Its metadata
     (`dataset.storage.get_episode_metadata`) give its origin: deployment, worker, source, policy, partial, and whether it
@@ -124,7 +124,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
         Conflict: the dataset exists.
     """
     try:
-        import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
+        import h5py  # noqa: F401 (Minari stores datasets with it, and does not report that it is missing)
         import minari
         from minari.data_collector import EpisodeBuffer
         from minari.dataset.minari_dataset import parse_dataset_id
@@ -147,7 +147,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
         raise InvalidInput(f"campaign {campaign.name} has no episode yet, and Minari keeps no empty dataset; tell one first")
     buffers = [EpisodeBuffer(**_steps(model, episode)) for episode in episodes]
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that it has no author
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a missing author
             dataset = minari.create_dataset_from_buffers(
                 dataset_id,
                 buffers,
@@ -158,7 +158,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
             )
         dataset.storage.update_episode_metadata([_metadata(episode) for episode in episodes])
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)  # half a dataset would look like a whole one
+        shutil.rmtree(place, ignore_errors=True)  # an incomplete dataset would look complete
         raise
     return dataset
 
@@ -176,10 +176,10 @@ def _transitions(episodes: Iterable[Episode]) -> Iterator[_Row]:
     for one in episodes:
         origin = (one.sequence, one.deployment, one.worker, one.source, one.number)
         end = (one.policy, one.at, one.partial, one.left_model)
-        nexts = [*one.states[1:], None]  # the action that left the model led to no state
+        nexts = [*one.states[1:], None]  # the action that left the model has no next state
         for step, action in enumerate(one.actions):
             yield (*origin, step, one.states[step], action, nexts[step], *end)
-        if not one.actions:  # it began in no state of the model
+        if not one.actions:  # the episode began outside the model
             yield (*origin, 0, None, None, None, *end)
 
 
@@ -232,9 +232,11 @@ def _lines(entries: Iterable[str]) -> Iterator[str]:
 
 
 def _steps(model: CMDP, episode: Episode) -> dict[str, Any]:
-    actions = episode.actions[: len(episode.states) - 1]  # those that led to a state
+    actions = episode.actions[: len(episode.states) - 1]  # without one that left the model
     rewards = utilities_along(model, episode.states, actions)[0].tolist() if model.num_constraints else [0.0] * len(actions)
-    if len(rewards) > len(actions):  # the end pays too, and a dataset has a reward for every action: add it to the last
+    if len(rewards) > len(
+        actions
+    ):  # with counts_end the last state pays too, and a dataset has one reward for each action: add it to the last
         rewards[-2:] = [sum(rewards[-2:])]
     return {
         "observations": np.array(episode.states, dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Pages from templates: all inserted values are escaped, and a misspelled name in a template is an error."""
+"""HTML pages from Jinja templates: inserted values are escaped, and an undefined name is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @cache
 def environment(folder: Path = _TEMPLATES) -> Environment:
-    """Return the templates in `folder`, which may extend those of the package, and the filters that they can use."""
+    """Return a Jinja environment for the templates in `folder`, which may extend those of the package."""
     with needed_for("pages", "report"):
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

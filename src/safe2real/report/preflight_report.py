@@ -1,4 +1,4 @@
-"""The page of a pre-flight check, with its figures."""
+"""The HTML report of a pre-flight check, with its figures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
         values, bounds = (np.array([words.number(one) for one in found[:, k]]) for found in (exact.values, exact.bounds))
         kept = np.union1d(thinned(values), thinned(bounds))
         axes.plot(exact.numbers[kept], values[kept], ".", color=BLUE, markersize=4, label="exact, on the reality")
-        # Each deployment has a bound of its own: nothing lies between two of them.
+        # Each deployment has its own bound, so the line has steps.
         numbers = exact.numbers[kept]
         across = np.concatenate([numbers[:1] - 0.5, numbers, numbers[-1:] + 0.5])
         axes.step(across, bounds[np.r_[kept[0], kept, kept[-1]]], where="mid", color=ORANGE, linewidth=3.0, alpha=0.5,

@@ -1,4 +1,4 @@
-"""One place that many machines ask and tell over HTTP: campaigns of a folder or a database, with names and rights."""
+"""The HTTP service: the campaigns of a folder or a database, with tokens for workers, operators and auditors."""
 
 from safe2real.errors import needed_for
 

@@ -1,8 +1,8 @@
-"""Alerts: a webhook that is told once when something happens that a person should know before looking at a page.
+"""Alerts: a webhook receives each event that a person should know of before the next look at a page, once.
 
-What is told is a function of a campaign's status and of the time (`alerts_in`); nothing is recorded, and nothing is done: a
-worker that is silent keeps what it holds until a person abandons it, because the reason must have nothing to do with what
-happened in the episode, and no program knows that.
+The alerts are a function of a campaign's status and of the time (`alerts_in`). They record and change nothing: a silent
+worker keeps its deployments until a person abandons them, because the reason must not depend on the episode's content, which
+no program can know.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from enum import StrEnum
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from safe2real.campaign.documents import status_document
 from safe2real.campaign.events import now
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.constraint_text import count
 from safe2real.model.validation import finite_number
-from safe2real.service.campaign_pool import Service, status_with
+from safe2real.service.campaign_pool import Service
 from safe2real.standing import DoubtCode, Standing
 
-_LOOK = 2.0  # seconds between two looks at all campaigns
-_PATIENCE = 10.0  # seconds until the webhook has answered
-_AT_ONCE = 4  # urgent alerts under way, and others
+_PAUSE = 2.0  # seconds between two checks of all campaigns
+_TIMEOUT = 10.0  # seconds until the webhook has answered
+_AT_ONCE = 4  # urgent alerts that are sent at the same time; as many others
 _log = logging.getLogger("safe2real.service.alerts")
 
 
@@ -39,24 +40,24 @@ class Cause(StrEnum):
     """The cause of an alert."""
 
     REFUTED = "refuted"
-    """The data contradict an assumption: nothing is a guarantee any more."""
+    """The data contradict an assumption: no guarantee holds any more."""
     MARGIN_REFUTED = "margin-refuted"
-    """The baseline itself is not as safe as was stated: stop the machine."""
+    """The baseline is less safe than stated: stop the machine."""
     SILENT = "worker-silent"
-    """A worker holds a deployment for longer than was stated."""
+    """A worker holds a deployment for longer than the stated time."""
     STOPPED = "stop-reached"
-    """The model is accurate enough: plan now."""
+    """The uncertainty has reached the tolerance: plan now."""
 
 
-URGENT = (Cause.MARGIN_REFUTED, Cause.REFUTED)  # nothing else is sent before these
+URGENT = (Cause.MARGIN_REFUTED, Cause.REFUTED)  # these wait for no other alert
 _Key = tuple[str, Cause, str]  # campaign, cause and subject of an alert
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One thing that a person should know; what the webhook is sent, as JSON."""
+    """One alert, sent to the webhook as JSON."""
 
-    campaign: str  # as the service calls it
+    campaign: str  # the service's name of it
     cause: Cause
     subject: str  # the deployment that a silent worker holds; else empty
     text: str
@@ -64,10 +65,10 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class AlertTerms:
-    """Whom to tell, and from when on a worker is silent."""
+    """The webhook, and the time after which a worker counts as silent."""
 
     url: str  # may hold a secret: never shown
-    silent_after: float | None = None  # seconds; None where silence is no news
+    silent_after: float | None = None  # seconds; None for no such alerts
 
     def __post_init__(self) -> None:
         try:
@@ -81,16 +82,16 @@ class AlertTerms:
 
 
 def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, at: str) -> list[Alert]:
-    """What is to be told of a campaign that stands like this.
+    """Return the alerts of a campaign.
 
     Args:
-        name: as the service calls it.
-        status: a status document with its `assurance`.
-        silent_after: seconds that a worker may hold a deployment before it is called silent.
+        name: the service's name of the campaign.
+        status: its status document.
+        silent_after: seconds that a worker may hold a deployment before it counts as silent; None for any time.
         at: now, UTC.
 
     Returns:
-        The gravest first.
+        Alerts, the gravest first.
     """
     found = []
     doubts = [one for one in status["assurance"]["doubts"] if DoubtCode(one["code"]).standing is Standing.REFUTED]
@@ -117,41 +118,41 @@ def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, 
 
 
 class Watchman:
-    """Looks at all campaigns of a service, and tells each alert once for as long as it is true.
+    """Checks all campaigns of a service, and sends each alert once for as long as it is true.
 
-    No campaign waits for another: each is looked at by a task of its own, and a look never waits for the webhook. Urgent
-    alerts have threads of their own. Of the others one is under way for each campaign, so that a fleet that is silent does
-    not delay the alerts of other campaigns.
+    No campaign waits for another: each is checked by a task of its own, and a check never waits for the webhook. Urgent
+    alerts have threads of their own. Of the others, each campaign sends one at a time, so that a silent fleet does not delay
+    the alerts of other campaigns.
     """
 
     def __init__(self, service: Service, terms: AlertTerms) -> None:
         self._service, self._terms = service, terms
-        self._told: set[_Key] = set()
-        self._current: dict[str, set[_Key]] = {}  # what is true of each campaign
-        self._looks: dict[str, asyncio.Task[None]] = {}  # by campaign
+        self._sent: set[_Key] = set()
+        self._current: dict[str, set[_Key]] = {}  # alerts that are true now, by campaign
+        self._checks: dict[str, asyncio.Task[None]] = {}  # by campaign
         self._posts: dict[_Key, asyncio.Task[None]] = {}
-        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # of alerts that are not urgent
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by campaign, of alerts that are not urgent
         self._threads = {urgent: ThreadPoolExecutor(_AT_ONCE, "alerts") for urgent in (True, False)}
 
-    async def look(self) -> None:
-        """Begin a look at every campaign whose last one is over. What the webhook did not take is told after the next."""
+    async def check(self) -> None:
+        """Begin a check of every campaign whose last one is over; alerts that the webhook refused are sent again."""
         for name in await self._service.in_helper_thread(self._service.places.names):
-            if name not in self._looks or self._looks[name].done():
-                self._looks[name] = asyncio.create_task(self._look_at(name))
+            if name not in self._checks or self._checks[name].done():
+                self._checks[name] = asyncio.create_task(self._check(name))
 
-    async def _look_at(self, name: str) -> None:
-        with _going_on(name):  # one that cannot be read must not hide the others; its page says why
+    async def _check(self, name: str) -> None:
+        with _errors_logged(name):  # an unreadable campaign must not hide the others; its page says why
             hosted = await self._service.hosted(name)
             document = await hosted.reader.do(
-                lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
+                lambda campaign: status_document(campaign, forecast=False), timeout=self._service.limits.answering
             )
             found = alerts_in(name, document, self._terms.silent_after, now())
             alerts: dict[_Key, Alert] = {(one.campaign, one.cause, one.subject): one for one in found}
-            # What is over may come again, and is news then.
-            self._told = {key for key in self._told if key[0] != name or key in alerts}
+            # An alert that is over may become true again, and is sent again then.
+            self._sent = {key for key in self._sent if key[0] != name or key in alerts}
             self._current[name] = set(alerts)
             for key, alert in alerts.items():
-                if key not in self._told and key not in self._posts:
+                if key not in self._sent and key not in self._posts:
                     self._posts[key] = asyncio.create_task(self._post(key, alert))
 
     async def _post(self, key: _Key, alert: Alert) -> None:
@@ -159,47 +160,47 @@ class Watchman:
         try:
             async with nullcontext() if urgent else self._turns[alert.campaign]:
                 if key in self._current[alert.campaign]:  # it may be over by now
-                    taken = await loop.run_in_executor(self._threads[urgent], posted, self._terms.url, alert)
-                    self._told |= {key} if taken else set()
+                    taken = await loop.run_in_executor(self._threads[urgent], post, self._terms.url, alert)
+                    self._sent |= {key} if taken else set()
         finally:
             del self._posts[key]
 
     async def watch(self) -> NoReturn:
-        """Look again and again, as long as the service runs."""
+        """Check all campaigns again and again, as long as the service runs."""
         try:
             while True:
-                with _going_on("the service's database"):  # which may be away now, and is looked at again
-                    await self.look()
-                await asyncio.sleep(_LOOK)
+                with _errors_logged("the service's database"):  # which may be back at the next check
+                    await self.check()
+                await asyncio.sleep(_PAUSE)
         finally:
-            for task in (*self._looks.values(), *self._posts.values()):
+            for task in (*self._checks.values(), *self._posts.values()):
                 task.cancel()
             for threads in self._threads.values():
                 threads.shutdown(wait=False, cancel_futures=True)
 
 
-def posted(url: str, alert: Alert) -> bool:
-    """Whether the webhook took it. Redirections are not followed: another host would receive the alert."""
+def post(url: str, alert: Alert) -> bool:
+    """Send an alert, and return whether the webhook took it. Redirections to other hosts are not followed."""
     content = json.dumps({**asdict(alert), "at": now()}).encode()
     request = urllib.request.Request(url, content, {"Content-Type": "application/json"}, method="POST")
     try:
-        with urllib.request.build_opener(_NoRedirection).open(request, timeout=_PATIENCE):
+        with urllib.request.build_opener(_NoRedirection).open(request, timeout=_TIMEOUT):
             return True
-    except (OSError, http.client.HTTPException, ValueError) as error:  # also what answers something else than HTTP
-        # The address may hold a secret, and so may what the error says of it.
+    except (OSError, http.client.HTTPException, ValueError) as error:  # also an answer that is not HTTP
+        # The address may hold a secret, and the error's text may quote it.
         _log.warning("an alert (%s, %s) was not taken: %s", alert.campaign, alert.cause, type(error).__name__)
         return False
 
 
 @contextmanager
-def _going_on(subject: str) -> Iterator[None]:
-    """Log any error and go on: one broken campaign must not stop the alerts of the others."""
+def _errors_logged(subject: str) -> Iterator[None]:
+    """Log any error of this block: one broken campaign must not stop the alerts of the others."""
     try:
         yield
     except Safe2RealError:
         pass
-    except Exception:  # noqa: BLE001 (whatever it is)
-        _log.exception("%s could not be looked at; it is tried again", subject)
+    except Exception:  # noqa: BLE001 (any error)
+        _log.exception("%s could not be checked; it is tried again", subject)
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
@@ -225,5 +226,5 @@ async def watching(service: Service, terms: AlertTerms | None) -> AsyncIterator[
 def _seconds(since: str, at: str) -> float:
     try:
         return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
-    except (ValueError, TypeError):  # a time that this package did not write
+    except (ValueError, TypeError):  # not a time as this package writes it
         return 0.0

@@ -1,4 +1,4 @@
-"""The service as a web application: its routers, its own addresses, and what is answered when something is wrong."""
+"""The web application: routers, endpoints of the service itself, pages, and answers to errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from safe2real.campaign.campaign import Campaign
@@ -23,6 +23,7 @@ from safe2real.campaign.documents import label_of
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.methods.document import problem_and_method
 from safe2real.model.serialization import finite_or_none, to_text
+from safe2real.report.page import render
 from safe2real.service import event_stream, read_endpoints, record_endpoints, request, worker_endpoints
 from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.campaign_pool import Service
@@ -32,9 +33,9 @@ from safe2real.service.request import ANY_ROLE, API, OPERATORS, READERS, Body, I
 from safe2real.service.storage import campaign_name
 from safe2real.version import __version__
 
-_PAGE = Path(__file__).with_name("page")
+_HERE = Path(__file__).parent
 _LARGE = 4096  # bytes from which an answer is compressed
-_BRIEFLY = ("standing", "halted", "stopped", "next_reason", "rounds", "told", "samples", "tolerance", "events")
+_BRIEF_FIELDS = ("standing", "halted", "stopped", "next_reason", "rounds", "told", "samples", "tolerance", "events")
 _Page = Callable[[Request], Awaitable[Response]]
 
 operating = request.router(OPERATORS, API)
@@ -48,7 +49,7 @@ ROUTERS = (
 
 
 def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
-    """The application of a service; it closes the service when it ends."""
+    """Return the application of a service; it closes the service when it ends."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -58,63 +59,65 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
         finally:
             service.close()
 
-    # FastAPI's own pages of documents would load scripts from elsewhere, and its document needs no token.
+    # FastAPI's own documentation pages load scripts from elsewhere, and its OpenAPI document needs no token.
     app = FastAPI(title="safe2real", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.service = service
     for router in ROUTERS:
         app.include_router(router)
     app.add_route(f"{API}/health", health)
     app.add_route(f"{API}/ready", ready)
-    if _PAGE.is_dir():  # files without secrets; whatever they show they ask for with a token
-        app.add_route("/", _page("index.html"))
-        app.add_route("/campaigns/{name}", _page("campaign.html"))
-        app.mount("/page", StaticFiles(directory=_PAGE))
+    # Static files without secrets: the pages request all data with a token.
+    app.add_route("/", _page("index.html.jinja", title="Campaigns", root="./", script="overview.js"))
+    app.add_route("/campaigns/{name}", _page("campaign.html.jinja", title="Campaign", root="../", script="campaign.js"))
+    app.mount("/page", StaticFiles(directory=_HERE / "page"))
     app.add_exception_handler(Safe2RealError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _not_there)
-    app.add_exception_handler(Exception, _mistake)
+    app.add_exception_handler(HTTPException, _not_found)
+    app.add_exception_handler(Exception, _internal_error)
     app.add_middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=2)
     app.add_middleware(Shield, metrics=service.metrics, loopback_only=not service.auth)
     return app
 
 
-def _page(file: str) -> _Page:
+def _page(template: str, **texts: str) -> _Page:
+    content = render(template, folder=_HERE / "templates", **texts)
+
     async def answer(_: Request) -> Response:
-        return FileResponse(_PAGE / file, headers={"Cache-Control": "no-cache"})
+        return HTMLResponse(content, headers={"Cache-Control": "no-cache"})
 
     return answer
 
 
-# Addresses of the service itself
+# Endpoints of the service itself
 
 _CAMPAIGNS = {"campaigns": [{"name": "arm", "standing": "certified"}], "authentication": True, "who": "ann"}
 
 
 @reading.get("/campaigns", responses=request.answers(_CAMPAIGNS))
 async def overview(call: InService) -> Response:
-    """All campaigns that this token may see, and where they stand; `authentication` is false where no token is needed."""
+    """List the campaigns that this token may see, with their standing; `authentication` is false if no token is needed."""
     names = await call.service.names(call.caller)
-    found = await asyncio.gather(*(_briefly(call.service, name) for name in names))
+    found = await asyncio.gather(*(_overview_of(call.service, name) for name in names))
     about = {"authentication": call.service.auth, "version": __version__}
     return JSONResponse({"campaigns": found, **about, "who": call.caller.name, "role": call.caller.role})
 
 
-async def _briefly(service: Service, name: str) -> dict[str, Any]:
+async def _overview_of(service: Service, name: str) -> dict[str, Any]:
     try:
         hosted = await service.hosted(name)
-        return {"name": name, "problem": None, **await hosted.reader.do(_in_brief, patience=service.limits.answering)}
-    except Safe2RealError as error:  # one that cannot be opened must not hide the others
+        return {"name": name, "problem": None, **await hosted.reader.do(_brief_status, timeout=service.limits.answering)}
+    except Safe2RealError as error:  # an unreadable campaign must not hide the others
         return {"name": name, "problem": hidden(service.without_places(str(error), name))}
 
 
-def _in_brief(campaign: Campaign) -> dict[str, Any]:
+def _brief_status(campaign: Campaign) -> dict[str, Any]:
     status = campaign.status(forecast=False)
     numbers = {"held": len(status.held), "overdue": len(status.overdue), "uncertainty": finite_or_none(status.uncertainty)}
-    return {"campaign": status.name, **{key: getattr(status, key) for key in _BRIEFLY}, **numbers}
+    return {"campaign": status.name, **{key: getattr(status, key) for key in _BRIEF_FIELDS}, **numbers}
 
 
 class Create(Body):
-    """A campaign to begin."""
+    """A campaign to create."""
 
     name: str = Field(examples=["arm"])
     problem: dict[str, Any] = Field(
@@ -132,7 +135,7 @@ _MADE = {"name": "arm", "campaign": "1f0c2a9b", "certified": True, "standing": "
 
 @operating.post("/campaigns", status_code=201, responses=request.answers(_MADE, status=201))
 async def create(call: InService, body: Create) -> Response:
-    """Begin a campaign; an existing one is never overwritten."""
+    """Create a campaign; an existing one is never overwritten."""
     if call.caller.campaign is not None:
         raise Forbidden(f"this token is for the campaign {call.caller.campaign!r} alone")
     return JSONResponse(await call.service.in_slow_thread(_created, call.service, body), 201)
@@ -149,7 +152,7 @@ def _created(service: Service, body: Create) -> dict[str, Any]:
 
 @asking.get("/whoami", responses=request.answers({"name": "cell-3", "role": "worker", "campaign": None}))
 async def whoami(call: InService) -> Response:
-    """Whose token this is."""
+    """Return the owner, role and campaign of this token."""
     caller = call.caller
     about = {"authentication": call.service.auth, "version": __version__}
     return JSONResponse({"name": caller.name, "role": caller.role, "campaign": caller.campaign, **about})
@@ -157,61 +160,61 @@ async def whoami(call: InService) -> Response:
 
 @reading.get("/metrics", response_class=PlainTextResponse)
 async def metrics(call: InService) -> Response:
-    """Numbers for Prometheus; of campaigns, those that were asked for since the start."""
+    """Return metrics for Prometheus; only campaigns that were used since the start are included."""
     lines = call.service.metrics.text()
     for hosted in call.service.open_now():
         if call.caller.campaign in (None, hosted.name):
             try:
-                lines += await hosted.reader.do(partial(campaign_lines, hosted.name), patience=call.limits.answering)
-            except Safe2RealError:  # one that cannot be read must not hide the others
+                lines += await hosted.reader.do(partial(campaign_lines, hosted.name), timeout=call.limits.answering)
+            except Safe2RealError:  # an unreadable campaign must not hide the others
                 lines.append(unreadable_line(hosted.name))
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
 @asking.get("/openapi.json")
 async def openapi(call: InService, asked: Request) -> Response:
-    """This document."""
-    return JSONResponse(await asyncio.to_thread(asked.app.openapi))  # made once, in 0.1 s
+    """Return this OpenAPI document."""
+    return JSONResponse(await asyncio.to_thread(asked.app.openapi))  # built once, in 0.1 s
 
 
 async def health(_: Request) -> Response:
-    """Whether the process answers; says nothing else, and needs no token."""
+    """Answer that the process runs; needs no token."""
     return JSONResponse({"status": "ok"})
 
 
 async def ready(asked: Request) -> Response:
-    """Whether the database answers too."""
+    """Answer that the database can be reached; needs no token."""
     service: Service = asked.app.state.service
-    await service.in_helper_thread(service.places.names)  # one that cannot be reached is a problem document
+    await service.in_helper_thread(service.places.names)  # an unreachable database is a problem document
     return JSONResponse({"status": "ready"})
 
 
-# What is answered when something is wrong
+# Answers to errors
 
 
 async def _refused(asked: Request, error: Exception) -> Response:
     service: Service = asked.app.state.service
     if not isinstance(error, Safe2RealError):
-        return await _mistake(asked, error)
+        return await _internal_error(asked, error)
     return problem(error.kind, service.without_places(str(error), asked.path_params.get("name", "")))
 
 
 async def _invalid(asked: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
-        return await _mistake(asked, error)
+        return await _internal_error(asked, error)
     first = error.errors()[0]
     source, *place = first["loc"]
     return await _refused(asked, request.invalid({**first, "loc": place}, f"the {source}"))
 
 
-async def _not_there(_: Request, error: Exception) -> Response:
+async def _not_found(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else None
     if status == 405:
-        return problem(NotFound.kind, f"this address is there, but not for this method; see {API}/openapi.json", status=405)
+        return problem(NotFound.kind, f"this address does not support this method; see {API}/openapi.json", status=405)
     return problem(NotFound.kind, f"there is nothing at this address; see {API}/openapi.json")
 
 
-async def _mistake(_: Request, error: Exception) -> Response:
+async def _internal_error(_: Request, error: Exception) -> Response:
     if isinstance(error, MemoryError | RecursionError):
         what = "memory" if isinstance(error, MemoryError) else "depth"
         return problem(InvalidInput.kind, f"what was given needs more {what} than there is; give something smaller")

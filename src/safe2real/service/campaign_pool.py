@@ -3,11 +3,11 @@
 A `Campaign` must not be shared between threads. Each hosted campaign has three threads:
 
 - the writer asks and tells, and keeps its object in memory;
-- the reader answers where the campaign stands, and keeps its object in memory: looking never blocks asking;
+- the reader answers status, deployments and maps, and keeps its object in memory: reading never blocks asking;
 - the planner computes plans and forecasts, which may take minutes, so that no page and no alert waits for them. It opens an
   object for each call and closes it afterwards.
 
-The journal decides what is true, for these objects as for other servers on the same database.
+The journal is authoritative, for these objects as for other servers on the same database.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import certificate_document, status_document
+from safe2real.campaign.documents import status_document
 from safe2real.campaign.events import BEFORE_THE_FIRST
 from safe2real.campaign.history import DeploymentHistory, Entry
 from safe2real.campaign.journal.url import shown_place
-from safe2real.campaign.signing import keys_from_environment, who_calls
+from safe2real.campaign.signing import current_principal, keys_from_environment
 from safe2real.errors import Safe2RealError
 from safe2real.service.middleware import Metrics
 from safe2real.service.problem_documents import Busy, Forbidden, NotFound, NoToken, TooMany
@@ -41,24 +41,24 @@ _Answer = TypeVar("_Answer")
 Work = Callable[[Campaign], _Answer]
 Head = tuple[int, str]  # sequence and digest of an event
 QUEUE = 256  # calls that may wait for one object
-LOOK = 0.5  # seconds between two looks at a record's head
+LOOK = 0.5  # seconds between two reads of a record's head
 _REMEMBERED = 10_000  # keys of a rate limit before idle ones are forgotten
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of the whole service; the defaults are for a fleet of some hundred machines."""
+    """Limits of the service; the defaults are for a fleet of some hundred machines."""
 
-    body: int = 8 << 20  # bytes of one request, written out
-    log: int = 1 << 28  # bytes of one imported log, written out: counting it takes some 12 times as much memory
+    body: int = 8 << 20  # bytes of one request, decompressed
+    log: int = 1 << 28  # bytes of one imported log, decompressed: counting it takes some 12 times as much memory
     rate: float = 500.0  # requests per second of one token
-    failures: float = 5.0  # per second and address, of requests without a token that is valid
-    sending: float = 60.0  # seconds until all of a body is here
-    importing: float = 600.0
+    failures: float = 5.0  # per second and address, of requests without a valid token
+    sending: float = 60.0  # seconds until all of a body has arrived
+    importing: float = 600.0  # the same for a log, and the seconds until it is recorded
     answering: float = 120.0  # seconds until a campaign has answered
-    planning: float = 300.0  # the same for what may take long: plans, maps, forecasts
-    streams: int = 200  # pages that watch at the same time
-    own_streams: int = 50  # of them, by one token
+    planning: float = 300.0  # the same for long requests: plans, maps, forecasts
+    streams: int = 200  # event streams at the same time
+    own_streams: int = 50  # of those, by one token
 
 
 class Rate:
@@ -88,10 +88,10 @@ class Rate:
 
 
 class CampaignThread:
-    """A thread and the `Campaign` object that it uses; calls are done in order.
+    """A thread and the `Campaign` object that it uses; calls are executed in order.
 
     Args:
-        place: Where the campaign is.
+        place: The campaign's place.
         keeps: Whether the object stays in memory between two calls.
     """
 
@@ -101,29 +101,29 @@ class CampaignThread:
         self._known: Head = (0, BEFORE_THE_FIRST)  # last event that a closed object knew of
         self._thread = ThreadPoolExecutor(1, "campaign")
 
-    async def do(self, work: Work[_Answer], *, patience: float, by: str | None = None, anew: bool = False) -> _Answer:
-        """What `work` answers.
+    async def do(self, work: Work[_Answer], *, timeout: float, by: str | None = None, reopen: bool = False) -> _Answer:
+        """Return the result of `work`, executed in the thread.
 
         Args:
-            work: What is done with the campaign.
-            patience: Seconds until it has answered.
-            by: Whom the record names as the one who did it.
-            anew: Whether the record is read as it is now, whatever was known of it; that is forgotten when `work` is done.
-                It is one task of the thread: nothing is handed out between the opening and what `work` records, and where
-                `work` fails, the object that knows more than the record goes on to refuse it.
+            work: A function of the campaign.
+            timeout: Seconds until it must have returned.
+            by: The principal that the record names for what `work` records.
+            reopen: Whether to read the record anew, also if it went back behind what the old object knows. Opening and
+                `work` are one task of the thread: nothing is handed out in between, and if `work` fails, the old object
+                stays and goes on to refuse the record.
 
         Raises:
-            Busy: Too many calls wait, or this one timed out. Work that had begun goes on to its end.
+            Busy: Too many calls wait, or this one timed out. Work that has begun continues to its end.
         """
         if self._waiting >= QUEUE:
             raise Busy(f"{self._waiting} calls wait for this campaign already; try again in a moment")
         self._waiting += 1
-        future = self._thread.submit(self._do_anew if anew else self._do, work, by)
+        future = self._thread.submit(self._do_reopened if reopen else self._do, work, by)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), patience)
+            return await asyncio.wait_for(asyncio.wrap_future(future), timeout)
         except TimeoutError:
             raise Busy(
-                f"no answer within {patience:g} s; what had begun goes on. Asks and tells may be sent again"
+                f"no answer within {timeout:g} s; work that has begun continues. Asks and tells may be sent again"
             ) from None
         finally:
             self._waiting -= 1
@@ -138,7 +138,7 @@ class CampaignThread:
                 return work(self._campaign)
         except Safe2RealError:
             raise
-        except BaseException:  # a bug or too little memory: the object may have changed by half, so it is not used again
+        except BaseException:  # a bug or too little memory: the object may be half changed, so it is not used again
             keeps = False
             raise
         finally:
@@ -146,23 +146,21 @@ class CampaignThread:
                 self._known = self._campaign.journal.known  # the next object still notices a restored record
                 self._close()
 
-    def _do_anew(self, work: Work[_Answer], by: str | None) -> _Answer:
-        anew = Campaign.open(self._place)
+    def _do_reopened(self, work: Work[_Answer], by: str | None) -> _Answer:
+        opened = Campaign.open(self._place)
         try:
-            with _acting_as(by, anew):
-                answer = work(anew)
+            with _acting_as(by, opened):
+                answer = work(opened)
         except BaseException:
-            anew.close()
+            opened.close()
             raise
         self._close()
-        self._campaign, self._known = anew, (0, BEFORE_THE_FIRST)
+        self._campaign, self._known = opened, (0, BEFORE_THE_FIRST)
         return answer
 
-    def renew(self, forget: Callable[[], None] | None = None) -> None:
-        """Close the object after all waiting calls; the next call opens the record as it is then."""
+    def renew(self) -> None:
+        """Close the object after all waiting calls; the next call opens the record as it is then, however far it goes."""
         self._thread.submit(self._forget)
-        if forget is not None:
-            self._thread.submit(forget)
 
     def _forget(self) -> None:
         self._close()
@@ -189,47 +187,45 @@ class HostedCampaign:
         self.name, self.place, self.shown_place = name, place, shown_place(place)
         self.writer, self.reader = CampaignThread(place), CampaignThread(place)
         self.planner = CampaignThread(place, keeps=False)
-        self.changed = asyncio.Event()  # replaced after each change that this server records
-        self._history: DeploymentHistory | None = None  # used by the reader alone
+        self.changed = asyncio.Event()  # replaced after each event that this server records
+        self._history: tuple[Campaign, DeploymentHistory] | None = None  # of the reader's object, used by the reader alone
         self.verification: Verification | None = None  # the last one
         self._head: Head = (0, "")
-        self._looked_at = float("-inf")
+        self._head_read_at = float("-inf")
         self._status: tuple[Head, str] = ((-1, ""), "")
 
-    async def head(self, patience: float) -> Head:
-        """Head of the record, at most a quarter of a second old; read once for all streams."""
-        if time.monotonic() - self._looked_at >= LOOK / 2:
-            self._looked_at = time.monotonic()  # before the answer, so that other streams do not read it too
-            self._head = await self.reader.do(_head, patience=patience)
+    async def head(self, timeout: float) -> Head:
+        """Return the record's head, at most a quarter of a second old; read once for all streams."""
+        if time.monotonic() - self._head_read_at >= LOOK / 2:
+            self._head_read_at = time.monotonic()  # before the answer, so that other streams do not read it too
+            self._head = await self.reader.do(_head, timeout=timeout)
         return self._head
 
-    async def status(self, patience: float) -> tuple[Head, str]:
-        """The head, and the status document at that head as JSON; computed once for each head."""
+    async def status(self, timeout: float) -> tuple[Head, str]:
+        """Return the head, and the status document at that head as JSON; computed once for each head."""
         if self._status[0] != self._head:
-            self._status = await self.reader.do(_status, patience=patience)
+            self._status = await self.reader.do(_status, timeout=timeout)
         return self._status
 
     def deployments(self, campaign: Campaign) -> list[Entry]:
-        """All of them, in the order in which they were handed out; `campaign` is the reader's object."""
-        if self._history is None:
-            self._history = DeploymentHistory(campaign.name, campaign.problem.simulator)
+        """Return all deployments in the order in which they were handed out; `campaign` is the reader's object."""
+        if self._history is None or self._history[0] is not campaign:
+            self._history = campaign, DeploymentHistory(campaign.name, campaign.problem.simulator)
+        history = self._history[1]
         with campaign.journal.reading() as transaction:
-            self._history.read(transaction.events(self._history.sequence))
-        return self._history.entries
+            history.read(transaction.events(history.sequence))
+        return history.entries
 
     def has_changed(self) -> None:
-        """Wake all streams after something was recorded by this server."""
-        self._looked_at = float("-inf")
+        """Wake all streams after this server recorded an event."""
+        self._head_read_at = float("-inf")
         self.changed.set()
         self.changed = asyncio.Event()
 
     def renew_readers(self) -> None:
         """Let reader and planner read the record anew, after a branch was recorded on a restored copy."""
-        self.reader.renew(self._forget_history)
+        self.reader.renew()
         self.planner.renew()
-
-    def _forget_history(self) -> None:
-        self._history = None
 
     def close(self) -> None:
         for thread in (self.writer, self.reader, self.planner):
@@ -242,39 +238,31 @@ def _head(campaign: Campaign) -> Head:
 
 
 def _status(campaign: Campaign) -> tuple[Head, str]:
-    document = status_with(campaign, forecast=False)
+    document = status_document(campaign, forecast=False)
     return (document["events"], document["head"]), json.dumps(document, allow_nan=False)
 
 
-def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
-    """The status, and the certificate of whatever is handed out now, with all it rests on as codes and texts."""
-    document = status_document(campaign.status(forecast=forecast), campaign)
-    document["campaign"] = document.pop("name")
-    problem, model = campaign.problem, campaign.problem.simulator
-    about = {"delta": problem.settings.delta, "method": campaign.method.name}
-    about |= {"format": campaign.format, "horizon": model.steps, "states": model.num_states, "actions": model.num_actions}
-    return {**document, **about, "assurance": certificate_document(campaign.assurance())}
-
-
 class Service:
-    """What all requests share: campaigns, tokens, limits and metrics.
+    """The state that all requests share: campaigns, tokens, limits and metrics.
 
     Args:
-        places: Where the campaigns are.
-        auth: Whether a token is needed; without, the service must be reachable on loopback alone.
-        limits: How much requests may take.
+        places: The storage of the campaigns.
+        auth: Whether a token is needed; without, the service must be reachable on loopback only.
+        limits: Limits of requests.
     """
 
     def __init__(self, places: Places, *, auth: bool = True, limits: Limits | None = None) -> None:
         self.places, self.auth, self.limits = places, auth, limits or Limits()
         self.tokens = Tokens(places) if auth else None
-        self.anonymous = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # the caller where no token is needed
+        self.anonymous = Caller(current_principal(keys_from_environment()), Role.OPERATOR)  # where no token is needed
         self.rate, self.failures = Rate(self.limits.rate), Rate(self.limits.failures)
         self.metrics = Metrics()
-        self.streams: Counter[str] = Counter()  # pages that watch, by the token's name
+        self.streams: Counter[str] = Counter()  # open event streams, by the token's name
         self._hosted: dict[str, HostedCampaign] = {}
         self._helpers = ThreadPoolExecutor(2, "service")  # for the database of tokens and names
-        self._makers = ThreadPoolExecutor(2, "making")  # for new campaigns, exports and logs; tokens never wait for these
+        self._makers = ThreadPoolExecutor(
+            2, "making"
+        )  # for new campaigns, exports and logs; no check of a token waits for these
 
     async def admitted(self, authorization: str | None, address: str, roles: frozenset[Role], name: str | None) -> Caller:
         """Authenticate and authorise a request.
@@ -282,15 +270,15 @@ class Service:
         Args:
             authorization: The header of that name.
             address: The client's address; failures are limited for each.
-            roles: The roles that are admitted.
-            name: The campaign in the address of the request, if it has one.
+            roles: The admitted roles.
+            name: The campaign in the address of the request, if there is one.
 
         Returns:
-            Whom the token was made for.
+            The owner of the token.
 
         Raises:
             NoToken: The header has no valid token.
-            TooMany: The token or the address has used up its rate.
+            TooMany: The token or the address exceeds its rate.
             Forbidden: Another role or campaign is needed; the message does not tell whether the campaign exists.
         """
         caller = self.anonymous if self.tokens is None else await self._caller(self.tokens, authorization)
@@ -306,7 +294,7 @@ class Service:
         return caller
 
     async def is_still(self, caller: Caller, authorization: str | None) -> bool:
-        """Whether the header's token is still valid: a stream may outlive its token."""
+        """Return whether the header's token is still valid: a stream may outlive its token."""
         return self.tokens is None or await self._caller(self.tokens, authorization) == caller
 
     async def _caller(self, tokens: Tokens, authorization: str | None) -> Caller | None:
@@ -314,13 +302,13 @@ class Service:
         shown = token.strip() if kind.lower() == "bearer" else ""
         if not shown:
             return None
-        if tokens.is_fresh:  # a thread only where the disk may have to be waited for
+        if tokens.is_fresh:  # a thread only if the database must be read
             return tokens.caller(shown)
         found: Caller | None = await self.in_helper_thread(tokens.caller, shown)
         return found
 
     async def hosted(self, name: str) -> HostedCampaign:
-        """The campaign `name`, opened when it is first used.
+        """Return the campaign `name`, opened at its first use.
 
         Raises:
             NotFound: No campaign has this name.
@@ -328,31 +316,31 @@ class Service:
         if name not in self._hosted:
             if name not in await self.in_helper_thread(self.places.names):
                 raise NotFound("there is no campaign of this name; see GET /api/v1/campaigns")
-            # Another request may have made it meanwhile.
+            # Another request may have opened it meanwhile.
             self._hosted.setdefault(name, HostedCampaign(name, self.places.place_of(name)))
         return self._hosted[name]
 
     async def names(self, caller: Caller) -> list[str]:
-        """Names of the campaigns that a caller may see."""
+        """Return the names of the campaigns that a caller may see."""
         found = await self.in_helper_thread(self.places.names)
         return [name for name in found if caller.campaign in (None, name)]
 
     async def in_helper_thread(self, work: Any, *arguments: Any) -> Any:
-        """Run what may wait for a disk."""
+        """Run short work that may wait for a disk."""
         return await asyncio.get_running_loop().run_in_executor(self._helpers, work, *arguments)
 
     async def in_slow_thread(self, work: Any, *arguments: Any) -> Any:
-        """Run what may take minutes, in one of two threads."""
+        """Run work that may take minutes, in one of two threads."""
         return await asyncio.get_running_loop().run_in_executor(self._makers, work, *arguments)
 
     def without_places(self, message: str, name: str) -> str:
-        """A message for clients, without the places where campaigns are stored."""
+        """Return a message for clients, without the places where campaigns are stored."""
         if name in self._hosted:
             message = message.replace(self._hosted[name].shown_place, f"campaign {name}")
         return message.replace(self.places.shown, "the service's database")
 
     def open_now(self) -> list[HostedCampaign]:
-        """Campaigns that were used since the start."""
+        """Return the campaigns that were used since the start."""
         return list(self._hosted.values())
 
     def close(self) -> None:

@@ -1,6 +1,4 @@
-"""Around every answer: headers that a browser obeys, numbers for Prometheus, and, where no token is needed, proof that the
-caller is at home.
-"""
+"""Middleware: security headers, metrics for Prometheus, and, without authentication, refusal of requests from elsewhere."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.service.problem_documents import Forbidden, problem
 from safe2real.standing import Standing
 
-_NOTHING = b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_NO_FRAMES = b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _HEADERS = [
-    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; " + _NOTHING),
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; " + _NO_FRAMES),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -25,14 +23,14 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-_NOT_KEPT, _ASKED_AGAIN = (b"cache-control", b"no-store"), (b"cache-control", b"no-cache")
+_NO_STORE, _NO_CACHE = (b"cache-control", b"no-store"), (b"cache-control", b"no-cache")
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds
 _OF_A_CAMPAIGN = ("rounds", "told", "abandoned", "withdrawn", "samples", "suspects", "events")
-_AT_HOME = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?")
+_LOOPBACK_HOST = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?")
 
 
 class Shield:
-    """Middleware of the plain kind: streams pass as they come."""
+    """Plain ASGI middleware, which passes streams on unbuffered."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, loopback_only: bool) -> None:
         self._app, self._metrics, self._loopback_only = app, metrics, loopback_only
@@ -42,7 +40,7 @@ class Shield:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        own = [*_HEADERS, _ASKED_AGAIN if scope["path"].startswith("/page/") else _NOT_KEPT]
+        own = [*_HEADERS, _NO_CACHE if scope["path"].startswith("/page/") else _NO_STORE]
 
         async def shielded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -52,7 +50,7 @@ class Shield:
                 self._metrics.count(address, message["status"], time.perf_counter() - began)
             await send(message)
 
-        if self._loopback_only and not _is_at_home(scope):
+        if self._loopback_only and not _is_from_this_machine(scope):
             refusal = problem(
                 Forbidden.kind, "without tokens the service answers programs and pages of its own machine alone"
             )
@@ -61,19 +59,19 @@ class Shield:
         await self._app(scope, receive, shielded)
 
 
-def _is_at_home(scope: Scope) -> bool:
-    """Whether a request was made for this machine's own name, and by no page of another site.
+def _is_from_this_machine(scope: Scope) -> bool:
+    """Return whether a request names this machine as its host and was not sent by a page of another site.
 
-    A page of another site can send requests to 127.0.0.1, and a name of its own can lead there; the browser says both.
+    A page of another site can send requests to 127.0.0.1, also under a host name of its own; browsers declare both.
     """
     headers = dict(scope["headers"])
     host, origin = headers.get(b"host", b""), headers.get(b"origin")
-    own_site = headers.get(b"sec-fetch-site", b"none") in (b"same-origin", b"none")  # which a GET says without an origin
-    return own_site and bool(_AT_HOME.fullmatch(host)) and origin in (None, b"http://" + host, b"https://" + host)
+    own_site = headers.get(b"sec-fetch-site", b"none") in (b"same-origin", b"none")  # a GET declares this without an origin
+    return own_site and bool(_LOOPBACK_HOST.fullmatch(host)) and origin in (None, b"http://" + host, b"https://" + host)
 
 
 class Metrics:
-    """Counted since the start of the server."""
+    """Counts and durations of requests since the start of the server."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
@@ -81,13 +79,13 @@ class Metrics:
         self._seconds: dict[str, float] = defaultdict(float)
 
     def count(self, address: str, status: int, seconds: float) -> None:
-        """One answer; `address` is a route's, not the one that was asked for: there are few of them."""
+        """Count one answer; `address` is the route's pattern, of which there are few."""
         self._requests[address, status] += 1
         self._times[address][bisect_left(_BUCKETS, seconds)] += 1
         self._seconds[address] += seconds
 
     def text(self) -> list[str]:
-        """Lines of the exposition format."""
+        """Return lines of the exposition format."""
         lines = ["# TYPE safe2real_requests_total counter"]
         for (address, status), number in sorted(self._requests.items()):
             lines.append(f'safe2real_requests_total{{address="{_quoted(address)}",status="{status}"}} {number}')
@@ -103,7 +101,7 @@ class Metrics:
 
 
 def campaign_lines(name: str, campaign: Campaign) -> list[str]:
-    """Where a campaign stands."""
+    """Return the metrics of one campaign."""
     status = campaign.status(forecast=False)
     label = f'campaign="{_quoted(name)}"'
     numbers = {one: getattr(status, one) for one in _OF_A_CAMPAIGN}
@@ -118,7 +116,7 @@ def campaign_lines(name: str, campaign: Campaign) -> list[str]:
 
 
 def unreadable_line(name: str) -> str:
-    """Of a campaign of which nothing is known now."""
+    """Return the metric of a campaign that cannot be read."""
     return f'safe2real_campaign_readable{{campaign="{_quoted(name)}"}} 0'
 
 

@@ -1,6 +1,6 @@
-"""What is answered where something is refused: a problem document (RFC 9457) with the message and the kind of the package.
+"""Problem documents (RFC 9457), the answers to refused requests, with the message and the kind of the package's errors.
 
-The kinds of `safe2real.errors` are those of the command line. Those of the service itself are added here.
+The kinds of `safe2real.errors` are the same on the command line. The service adds its own here.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from typing import Any
 
 from starlette.responses import Response
 
-from safe2real.campaign.journal.url import HIDDEN, without_secrets
+from safe2real.campaign.journal.url import HIDDEN, safe_message
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 from safe2real.service.tokens import PREFIX
 
 MEDIA_TYPE = "application/problem+json"
-_LONGEST = 4000  # characters of a message
 _TOKEN = re.compile(rf"{PREFIX}[\w-]{{16,}}")
 TOKEN_IN_BYTES = re.compile(_TOKEN.pattern.encode())
 
 
 class Refused(Safe2RealError):
-    """What the service refuses before a campaign is asked."""
+    """A request that the service refuses before it reaches a campaign."""
 
     status = 400
 
@@ -40,7 +39,7 @@ class Forbidden(Refused):
 
 
 class NotFound(Refused):
-    """There is nothing at this address."""
+    """Nothing exists at this address."""
 
     kind, status = "not-found", 404
 
@@ -52,13 +51,13 @@ class TooLarge(Refused):
 
 
 class WrongType(Refused):
-    """The body has a media type or encoding that is not read here."""
+    """The body has an unsupported media type or encoding."""
 
     kind, status = "wrong-type", 415
 
 
 class TooMany(Refused):
-    """More requests than one token may make."""
+    """The rate limit of a token or an address is exceeded."""
 
     kind, status = "too-many", 429
 
@@ -71,11 +70,11 @@ class Busy(Refused):
 
 INTERNAL = "internal"
 PROBLEMS: dict[str, tuple[int, str]] = {  # of each kind the status and the title
-    InvalidInput.kind: (422, "What was given is wrong; nothing was recorded"),
+    InvalidInput.kind: (422, "The request is invalid; nothing was recorded"),
     Conflict.kind: (409, "The record says otherwise already; it stays"),
-    OutOfOrder.kind: (410, "Nothing is left to deploy; plans are as good as they will be"),
+    OutOfOrder.kind: (410, "The campaign has stopped; nothing is left to deploy"),
     Halted.kind: (423, "The data refute the margin of the baseline: stop the machine"),
-    StorageFailure.kind: (503, "The database cannot be read or written as it should"),
+    StorageFailure.kind: (503, "The database cannot be read or written"),
     **{one.kind: (one.status, (one.__doc__ or "").rstrip(".")) for one in Refused.__subclasses__()},
     INTERNAL: (500, "A mistake of safe2real itself; please report it"),
 }
@@ -83,7 +82,7 @@ AGAIN = (Busy.kind, TooMany.kind, StorageFailure.kind)  # kinds after which the 
 
 
 def problem(kind: str, message: str, *, status: int | None = None) -> Response:
-    """The answer to what is refused; `status` where it is not the usual one of its kind."""
+    """Return the answer to a refused request; `status` if it is not the kind's usual one."""
     document = problem_document(kind, message, status)
     headers = {"Retry-After": "1"} if kind in AGAIN else {}
     if kind == NoToken.kind:
@@ -98,17 +97,16 @@ def problem_document(kind: str, message: str, status: int | None = None) -> dict
 
 
 def hidden(message: str) -> str:
-    """A message without tokens and passwords, which a client's text or a driver's error may hold; all messages pass here."""
-    safe = _TOKEN.sub(HIDDEN, without_secrets(message[: 10 * _LONGEST]))
-    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
+    """Return a message without tokens and passwords; every message of the service passes through here."""
+    return safe_message(_TOKEN.sub(HIDDEN, message))
 
 
 def problem_responses() -> dict[int | str, dict[str, Any]]:
-    """What routes say of their refusals in the OpenAPI document: an entry for each status, which names the kinds of it."""
+    """Return the `responses` of a route in the OpenAPI document: one entry for each status, with its kinds."""
     found: dict[int | str, dict[str, Any]] = {}
     for kind, (status, title) in sorted(PROBLEMS.items()):
         entry = found.setdefault(status, {"description": "", "content": {MEDIA_TYPE: {"examples": {}}}})
         entry["description"] += f"{'; ' if entry['description'] else ''}{kind}: {title}"
-        example = problem_document(kind, "The place, the value, and what helps.")
+        example = problem_document(kind, "The place, the value and the fix.")
         entry["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
     return found

@@ -1,32 +1,28 @@
-"""What is read: where a campaign stands, its plans, its deployments, its map of mismatches. Nothing is recorded."""
+"""Endpoints that read: status, plans, proposals, the mismatch map, deployments. They record nothing."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import label_of, map_document, plan_document, proposal_document
+from safe2real.campaign.documents import label_of, map_document, plan_document, proposal_document, status_document
 from safe2real.campaign.history import OUTCOMES, Entry
 from safe2real.errors import InvalidInput
-from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.methods.base import Reason
 from safe2real.methods.document import document_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import array_from_json, finite_or_none
 from safe2real.service import request
-from safe2real.service.campaign_pool import status_with
 from safe2real.service.request import OF_A_CAMPAIGN, READERS, Array, Body, InCampaign
 
 _LARGEST = 2**53
 Forecast = Annotated[bool, Query(description="Rehearse the rest of the campaign, which may take long.")]
-VerdictName = Literal["open", "wrong", "cleared", "known", "contradicted"]
-Order = Literal["number", "visits", "distance", "lower", "upper", "visits_needed"]
 reading = request.router(READERS, OF_A_CAMPAIGN)
 
 _STATUS = {"standing": "certified", "rounds": 17, "told": 16, "uncertainty": 0.4, "tolerance": 0.3, "held": []}
@@ -34,26 +30,30 @@ _PLAN = {"certified": True, "value": 1.2, "bound": 1.9, "suboptimality": 0.7}
 _PROPOSAL = {"round": 18, "reason": "MIXTURE", "exploration_weight": 0.25, "uncertainty": 0.4, "coin": 0.3}
 _FLOORS = {"floors": {"upright": 1.6}, "certified": True, "standing": "certified", "statement": "..."}
 _PROBLEM: dict[str, Any] = {"horizon": 4, "simulator": {}, "baseline": {}, "settings": {}}
-_MAP = {"certified": True, "counts": {"open": 6}, "shape": [3, 2], "total": 6, "offset": 0, "rows": []}
+_MAP = {
+    "certified": True,
+    "visits": [[4, 0], [7, 2], [0, 0]],
+    "verdict": [["OPEN", "OPEN"], ["WRONG", "OPEN"], ["OPEN", "OPEN"]],
+}
 _DEPLOYMENTS = {"total": 1, "offset": 0, "deployments": [{"id": "1f0c2a9b-17-8e4d21", "outcome": "out"}]}
 _COURSE = {"total": 1, "number": [1], "constraints": [{"name": "falls", "proved": [1.7], "observed": [1.0]}]}
 
 
 @reading.get("/status", responses=request.answers(_STATUS))
 async def status(call: InCampaign, forecast: Forecast = False) -> Response:
-    """Where the campaign stands, what is out, and what all of it rests on."""
-    return await call.read(partial(status_with, forecast=forecast), is_long=forecast)
+    """Return the campaign's standing, its deployments that are out, its assumptions and doubts."""
+    return await call.read(partial(status_document, forecast=forecast), is_long=forecast)
 
 
 class Plan(Body):
-    """What is to be planned for."""
+    """The reward to plan for."""
 
     reward: Array = Field(description="[S, A] or [H, S, A], in [0, 1].", examples=[[[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
 
 
 @reading.post("/plan", responses=request.answers(_PLAN))
 async def plan(call: InCampaign, body: Plan) -> Response:
-    """A policy for any reward in [0, 1], with what is promised of it."""
+    """Return a certified policy for any reward in [0, 1], with a bound on its suboptimality."""
     return await call.read(
         lambda campaign: plan_document(campaign.plan(array_from_json(body.reward, "reward"))), is_long=True
     )
@@ -61,103 +61,39 @@ async def plan(call: InCampaign, body: Plan) -> Response:
 
 @reading.get("/proposal", responses=request.answers(_PROPOSAL))
 async def proposal(call: InCampaign) -> Response:
-    """What the next deployment would be made from, to a worker who holds nothing; nothing is recorded."""
+    """Return the proposal that the next deployment of an idle worker would be made from; nothing is recorded."""
     return await call.read(lambda campaign: proposal_document(campaign.proposal()), is_long=True)
 
 
 @reading.get("/floors", responses=request.answers(_FLOORS))
 async def floors(call: InCampaign) -> Response:
-    """What is certain of the method's candidate alone; empty where that is nothing."""
+    """Return certified bounds for the method's candidate alone; empty if the method has none."""
     return await call.read(lambda campaign: {"floors": campaign.floors(), **label_of(campaign)}, is_long=True)
 
 
 @reading.get("/problem", responses=request.answers(_PROBLEM))
 async def problem(call: InCampaign) -> Response:
-    """What the campaign is about: the specification, which `POST /campaigns` takes."""
+    """Return the specification of the campaign, as `POST /campaigns` takes it."""
     return await call.read(lambda campaign: document_of(campaign.problem, campaign.method))
 
 
-class MapQuery(BaseModel):
-    """Which rows of the map, in which order, and how they are written."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    form: Literal["rows", "arrays"] = Field(default="rows", description="A page of rows, or all as arrays.")
-    verdict: VerdictName | None = None
-    state: int | None = Field(default=None, ge=0)
-    action: int | None = Field(default=None, ge=0)
-    least_visits: int = Field(default=0, ge=0, le=_LARGEST)
-    order: Order = "number"
-    descending: bool = True
-    offset: int = Field(default=0, ge=0, le=_LARGEST, description="How many rows are passed over.")
-    limit: int = Field(default=200, ge=1, le=10_000, description="Rows of one answer.")
-
-
 @reading.get("/map", responses=request.answers(_MAP))
-async def mismatch_map(call: InCampaign, query: Annotated[MapQuery, Query()]) -> Response:
-    """How far every row of the simulator is from reality, and what is known: the rows that pass the filters."""
-    return await call.read(partial(_mapped, query=query))
-
-
-def _mapped(campaign: Campaign, *, query: MapQuery) -> dict[str, Any]:
-    found = campaign.mismatch_map()
-    if query.form == "arrays":
-        return {**map_document(found), "intervals_certified": found.certified}
-    keep = found.visits >= query.least_visits
-    if query.verdict is not None:
-        keep &= found.verdict == Verdict[query.verdict.upper()]
-    for key, number, axis in (("state", query.state, -2), ("action", query.action, -1)):
-        if number is not None:
-            keep &= _only(key, number, found.visits.shape[axis], axis)
-    chosen = np.flatnonzero(keep)
-    if query.order != "number":
-        column = np.nan_to_num(getattr(found, query.order).reshape(-1)[chosen].astype(np.float64), nan=-1.0)
-        chosen = chosen[np.argsort(-column if query.descending else column, kind="stable")]
-    return {
-        "certified": found.certified and not found.count(Verdict.CONTRADICTED),
-        "counts": {one.name.lower(): found.count(one) for one in Verdict},
-        "shape": list(found.visits.shape),
-        "total": len(chosen),
-        "offset": query.offset,
-        "rows": [_row(found, int(place)) for place in chosen[query.offset : query.offset + query.limit]],
-    }
-
-
-def _only(key: str, number: int, size: int, axis: int) -> Any:
-    """Which rows are of this state or action, to be broadcast over the others."""
-    if number >= size:
-        raise InvalidInput(f"{key} is {number}; give a whole number from 0 to {size - 1}")
-    chosen = np.arange(size) == number
-    return chosen[:, None] if axis == -2 else chosen
-
-
-def _row(found: MismatchMap, place: int) -> dict[str, Any]:
-    index = tuple(int(part) for part in np.unravel_index(place, found.visits.shape))
-    return {
-        **({"step": index[0]} if len(index) == 3 else {}),
-        "state": index[-2],
-        "action": index[-1],
-        "name": found.row_name(index),
-        "visits": int(found.visits[index]),
-        "distance": finite_or_none(found.distance[index]),
-        "lower": float(found.lower[index]),
-        "upper": float(found.upper[index]),
-        "verdict": Verdict(int(found.verdict[index])).name.lower(),
-        "visits_needed": finite_or_none(found.visits_needed[index]),
-    }
+async def mismatch_map(call: InCampaign) -> Response:
+    """Return, for every row, bounds on its distance from the simulator and a verdict: arrays over states and actions."""
+    return await call.read(lambda campaign: map_document(campaign.mismatch_map()))
 
 
 @reading.get("/deployments", responses=request.answers(_DEPLOYMENTS))
 async def deployments(
     call: InCampaign,
-    outcome: Annotated[str, Query(description=f"Some of {', '.join(OUTCOMES)}.")] = ",".join(OUTCOMES),
-    offset: Annotated[int, Query(ge=0, le=_LARGEST, description="How many are passed over.")] = 0,
+    outcome: Annotated[str, Query(description=f"Some of {', '.join(OUTCOMES)}, separated by commas.")] = ",".join(OUTCOMES),
+    offset: Annotated[int, Query(ge=0, le=_LARGEST, description="How many to skip.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
-    """Every deployment and what became of it, the newest first; `outcome` chooses some of them, separated by commas."""
+    """List the deployments with their outcomes, the newest first."""
     wanted = outcome.split(",")
     if not set(wanted) <= set(OUTCOMES):
-        raise InvalidInput(f"outcome has a word that is not known; give some of: {', '.join(OUTCOMES)}")
+        raise InvalidInput(f"outcome has an unknown word; give some of: {', '.join(OUTCOMES)}")
 
     def listed(campaign: Campaign) -> Any:
         found = [one for one in call.hosted.deployments(campaign) if one.outcome in wanted]
@@ -183,11 +119,11 @@ def _deployment(model: CMDP, entry: Entry) -> dict[str, Any]:
 @reading.get("/course", responses=request.answers(_COURSE))
 async def course(
     call: InCampaign,
-    points: Annotated[int, Query(ge=10, le=10_000, description="About how many deployments are answered.")] = 600,
+    points: Annotated[int, Query(ge=10, le=10_000, description="About how many deployments to answer.")] = 600,
 ) -> Response:
-    """What was proved and observed, deployment after deployment: columns of one length, in the user's words.
+    """Return the proved bounds and observed sums of all deployments, as columns of one length, in the user's words.
 
-    Of many deployments the lowest and highest values are kept.
+    Of many deployments, the lowest and highest values of each stretch are kept.
     """
     return await call.read(lambda campaign: _course(campaign.problem.simulator, call.hosted.deployments(campaign), points))
 
@@ -199,7 +135,7 @@ def _course(model: CMDP, entries: list[Entry], points: int) -> dict[str, Any]:
     proved = np.array([one.lower_bounds for one in bodies], dtype=np.float64).reshape(shape)
     sums = [(np.nan,) * model.num_constraints if one.observed is None else one.observed for one in entries]
     observed = np.array(sums, dtype=np.float64).reshape(shape)
-    kept = _kept([uncertainty, weights, *proved.T, *observed.T], points)
+    kept = _extremes([uncertainty, weights, *proved.T, *observed.T], points)
     constraints = []
     for k, words in enumerate(model.wordings):
         seen = observed[~np.isnan(observed[:, k]), k]
@@ -225,8 +161,8 @@ def _course(model: CMDP, entries: list[Entry], points: int) -> dict[str, Any]:
     }
 
 
-def _kept(columns: list[Any], points: int) -> list[int]:
-    """Which deployments a picture of so many points needs: in each stretch the lowest and the highest of every column."""
+def _extremes(columns: list[Any], points: int) -> list[int]:
+    """Return the deployments to draw with about `points` points: the lowest and highest of every column in each stretch."""
     total = len(columns[0])
     if total <= points:
         return list(range(total))

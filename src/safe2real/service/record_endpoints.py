@@ -1,4 +1,4 @@
-"""What is done with the whole record: logs that are added, rewards that are declared, checks, copies, a new branch."""
+"""Endpoints of the whole record: imports, declared rewards, verification, exports, branches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import ledger_document, receipt_document
+from safe2real.campaign.documents import declared_document, imported_document, ledger_document, receipt_document
 from safe2real.campaign.events import now
 from safe2real.campaign.import_log import Overlap
 from safe2real.campaign.journal.url import shown_place
@@ -28,11 +28,11 @@ from safe2real.model.serialization import array_from_json, check_unpacked, from_
 from safe2real.model.validation import human, shown, text_limit
 from safe2real.report.export import export_csv, export_json
 from safe2real.service import request
-from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, NotFound, WrongType, hidden
+from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, WrongType, hidden
 from safe2real.service.request import OF_A_CAMPAIGN, OPERATORS, READERS, Array, Body, InCampaign, Name, Reason
 
-_IN_MEMORY = 8 << 20  # bytes of a log
-_PART = 1 << 20  # bytes of a copy that are read at once
+_IN_MEMORY = 8 << 20  # bytes of a log that stay in memory
+_PART = 1 << 20  # bytes of an export that are read at once
 RUNNING, DONE, FAILED = "running", "done", "failed"
 writing = request.router(OPERATORS, OF_A_CAMPAIGN)
 checking = request.router(READERS, OF_A_CAMPAIGN)
@@ -50,29 +50,27 @@ class Declare(Body):
 
 @writing.post("/declare", responses=request.answers({"sequence": 36, "new": True, "rewards": ["pick"]}))
 async def declare(call: InCampaign, body: Declare) -> Response:
-    """Add rewards to those that are explored for, or drop some: all or nothing. What is out stays out."""
+    """Add declared rewards, or drop some, all or none; deployments that are out stay out."""
 
     def declared(campaign: Campaign) -> Any:
         given = body.rewards
         rewards = given and {name: array_from_json(value, f"rewards.{name[:40]}") for name, value in given.items()}
-        receipt = campaign.declare(rewards, drop=body.drop)
-        names = [one.name for one in campaign.status(forecast=False).rewards]
-        return {"sequence": receipt.sequence, "new": receipt.new, "rewards": names}
+        return declared_document(campaign, campaign.declare(rewards, drop=body.drop))
 
     return await call.record(declared)
 
 
 class Branch(Body):
-    """Why the record goes on from a copy."""
+    """The reason for going on from a copy."""
 
     reason: Reason = Field(examples=["the disk was replaced; restored from last night's copy"])
 
 
 @writing.post("/branch", responses=request.answers({"sequence": 40, "new": True, "samples": 0}))
 async def branch(call: InCampaign, body: Branch) -> Response:
-    """Say that the record was restored from a copy and goes on from here.
+    """Record that the journal was restored from a copy and continues from here.
 
-    The record is read as it is now, and that what had come after is lost is recorded before anything else is done.
+    The record is read as it is now, and the loss of all later events is recorded before anything is handed out.
     """
 
     def branched(campaign: Campaign) -> Any:
@@ -80,14 +78,14 @@ async def branch(call: InCampaign, body: Branch) -> Response:
         call.hosted.renew_readers()
         return receipt_document(receipt)
 
-    return await call.record(branched, anew=True)
+    return await call.record(branched, reopen=True)
 
 
 # Logs
 
 
 class LogHead(Body):
-    """The first line of a log: what the log is called, whose episodes it has, and what overlaps mean."""
+    """The first line of a log: its name, the policy of its episodes, and the treatment of overlaps."""
 
     source: Name
     policy: Any = "baseline"
@@ -97,14 +95,14 @@ class LogHead(Body):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ReceivedLog:
-    """A log whose lines were read once and are all right; its episodes are read again as they are needed."""
+    """A log whose lines are valid; its episodes are read again as they are needed, to save memory."""
 
     head: LogHead
     count: int  # episodes
     file: IO[bytes]
 
     def episodes(self) -> Iterator[Any]:
-        """Every episode object, in order."""
+        """Yield every episode object, in order."""
         self.file.seek(0)
         lines = (from_text(line, "the log") for line in self.file if line.strip())
         next(lines)
@@ -119,18 +117,18 @@ _IMPORTED = {"source": "january", "episodes": 1, "skipped": 0, "sequence": 39, "
 
 @writing.post("/import", responses=request.answers(_IMPORTED), openapi_extra={"requestBody": _LOG_BODY})
 async def add_log(call: InCampaign, arriving: Request) -> Response:
-    """Add a log of earlier episodes by a known policy, all or none.
+    """Import episodes that a known policy collected earlier, all or none.
 
     JSON Lines, gzip or not: first {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}, then the episodes.
     """
     log = await call.service.in_slow_thread(read_log, await _spooled(arriving, call))
-    return await call.record(lambda campaign: import_log(campaign, log), patience=call.limits.importing)
+    return await call.record(lambda campaign: import_log(campaign, log), timeout=call.limits.importing)
 
 
 async def _spooled(arriving: Request, call: InCampaign) -> IO[bytes]:
-    """The body in a temporary file, at its beginning."""
+    """Return the body in a temporary file, at its beginning."""
     if request.media_type(arriving) not in ("application/x-ndjson", "application/jsonl"):
-        raise WrongType("content-type is not application/x-ndjson; send JSON Lines, the first of which says what the log is")
+        raise WrongType("content-type is not application/x-ndjson; send JSON Lines, the first of which describes the log")
     spool: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed by its reader)
     try:
         async for part in request.chunks(arriving, limit=call.limits.log, seconds=call.limits.importing):
@@ -143,9 +141,9 @@ async def _spooled(arriving: Request, call: InCampaign) -> IO[bytes]:
 
 
 def read_log(file: IO[bytes]) -> ReceivedLog:
-    """Look at all of a log; at the first line that is neither its head nor an episode all is refused.
+    """Check all lines of a log, and refuse the whole log at the first line that is neither its head nor an episode.
 
-    It may take long, and needs no campaign: machines ask and tell meanwhile.
+    This may take long and needs no campaign: machines ask and tell meanwhile.
     """
     try:
         lines, count = _lines(file), 0
@@ -165,7 +163,7 @@ def read_log(file: IO[bytes]) -> ReceivedLog:
 
 
 def _lines(file: IO[bytes]) -> Iterator[Any]:
-    """One document for each line that is not empty."""
+    """Yield one document for each line that is not empty."""
     longest, number = text_limit(), 0
     while line := file.readline(longest + 1):
         number += 1
@@ -180,7 +178,7 @@ def _lines(file: IO[bytes]) -> Iterator[Any]:
 
 
 def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
-    """Record a log, by the policy and with the meaning of overlaps that its head names."""
+    """Record a log, with the policy and the treatment of overlaps that its head names."""
     head, model = log.head, campaign.problem.simulator
     policy = (
         campaign.problem.baseline
@@ -191,23 +189,23 @@ def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
         receipt = campaign.import_log(
             head.source, policy, log.episodes(), partial=head.partial, overlap=Overlap(head.overlap)
         )
-    return {"source": head.source, "episodes": log.count, "skipped": receipt.skipped, **receipt_document(receipt)}
+    return imported_document(head.source, log.count, receipt)
 
 
-# Checks and copies
+# Verification and exports
 
 
 class Verification:
-    """One check of a record, by an object and a thread of its own; others ask and tell meanwhile.
+    """One verification of a record, with a campaign object and a thread of its own; workers ask and tell meanwhile.
 
-    `document` is what is answered: how far the check is, and what it found.
+    `document` is the answer: the progress, and the ledger at the end.
     """
 
     def __init__(self, place: str, head: str | None, by: str) -> None:
         self._place, self._head = place, head
         about = {"job": secrets.token_hex(8), "by": by, "head": head, "began": now(), "ended": None}
         self.document: dict[str, Any] = {**about, "state": RUNNING, "done": 0, "total": 0, "ledger": None, "problem": None}
-        # A server that is told to stop does not wait for it: a check leaves nothing behind.
+        # A server that stops does not wait for it: a verification leaves nothing behind.
         threading.Thread(target=self._run, name="verify", daemon=True).start()
 
     @property
@@ -220,7 +218,7 @@ class Verification:
             with Campaign.open(self._place) as campaign:
                 ledger = campaign.verify(head=self._head, progress=self._progress)
                 found = {"state": DONE, "ledger": ledger_document(ledger)}
-        except Safe2RealError as error:  # clients need not know where the record is kept
+        except Safe2RealError as error:  # clients must not learn where the record is kept
             found["problem"] = hidden(str(error).replace(shown_place(self._place), "the campaign"))
         finally:
             self.document = {**self.document, **found, "ended": now()}
@@ -230,7 +228,7 @@ class Verification:
 
 
 class Verify(Body):
-    """What is to be in the record besides."""
+    """An earlier head that the record must contain."""
 
     head: str | None = Field(default=None, description="`head` of an earlier status.", examples=[None])
 
@@ -241,40 +239,31 @@ _JOB = {"job": "9f86d081884c7d65", "head": None, "state": RUNNING, "done": 120, 
 
 @checking.post("/verify", status_code=202, responses=request.answers(_JOB, status=202))
 async def verify(call: InCampaign, body: Verify = _VERIFY) -> Response:
-    """Begin to compute every certificate again from the record alone.
+    """Start to recompute every certificate from the record.
 
-    One check at a time: while one runs, it is the answer, unless another `head` is to be looked for.
+    One verification runs at a time; while one runs, it is the answer, unless it is for another `head`.
     """
     hosted = call.hosted
     if hosted.verification is None or not hosted.verification.is_running:
         hosted.verification = Verification(hosted.place, body.head, call.caller.name)
     elif hosted.verification.document["head"] != body.head:
-        raise Busy("a check that looks for another head is running; send this again when it is done")
+        raise Busy("a verification for another head is running; send this again when it is done")
     return JSONResponse(hosted.verification.document, 202)
 
 
 @checking.get("/verify", responses=request.answers(_JOB))
 async def last_verification(call: InCampaign) -> Response:
-    """The last check of this server: how far it is, and what it found."""
+    """Return the progress and ledger of this server's last verification; another `job` than yours began later."""
     found = call.hosted.verification
     return JSONResponse({"job": None, "state": "none"} if found is None else found.document)
 
 
-@checking.get("/verify/{id}", responses=request.answers(_JOB))
-async def verification(call: InCampaign, id: str) -> Response:
-    """One check, if it is the last of this server."""
-    found = call.hosted.verification
-    if found is None or found.document["job"] != id:
-        raise NotFound("there is no such check on this server, or another one began since; POST to begin one")
-    return JSONResponse(found.document)
-
-
-Form = Annotated[Literal["json", "csv"], Query(alias="format", description="One document, or three tables in a zip.")]
+Form = Annotated[Literal["json", "csv"], Query(alias="format", description="One JSON document, or three tables in a zip.")]
 
 
 @checking.get("/export")
 async def export(call: InCampaign, form: Form = "json") -> Response:
-    """The whole record for other programs."""
+    """Export the whole record for other programs."""
     copy, size = await call.service.in_slow_thread(_exported, call.hosted.place, form)
     kind, ending = ("application/json", "json") if form == "json" else ("application/zip", "zip")
     headers = {"Content-Length": str(size), "Content-Disposition": f'attachment; filename="{call.hosted.name}.{ending}"'}
@@ -282,9 +271,9 @@ async def export(call: InCampaign, form: Form = "json") -> Response:
 
 
 def _exported(place: str, form: str) -> tuple[IO[bytes], int]:
-    """The whole record, JSON or three tables in a zip, and its size in bytes.
+    """Return the whole record as an open file, and its size in bytes.
 
-    The file has no name any more when it is returned, so that nothing is left of it, however its reader ends.
+    The file is unlinked already, so that nothing is left of it, however its reader ends.
     """
     with tempfile.TemporaryDirectory(prefix="safe2real-export-") as folder, Campaign.open(place) as campaign:
         file = Path(folder) / "record"

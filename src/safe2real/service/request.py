@@ -1,4 +1,4 @@
-"""What is the same for all requests: routers that admit the caller before a body is read, and what endpoints are given.
+"""Requests: routers that authorise the caller before a body is read, and the arguments of endpoints.
 
 A route of `router` checks, in this order: the token, its role and its campaign; the keys of the query; the size, the time
 and the syntax of the body. Then FastAPI validates the body by its pydantic model and calls the endpoint.
@@ -39,7 +39,7 @@ _BEARER = HTTPBearer(scheme_name="token", description="Made by `safe2real serve 
 
 
 class Body(BaseModel):
-    """Base of the bodies of requests: unknown keys and values of another type are refused. The campaign checks the rest."""
+    """Base of request bodies: unknown keys and values of another type are refused; the campaign checks the rest."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -54,12 +54,12 @@ Array = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "array", "items": {}},
 
 
 def router(roles: frozenset[Role], prefix: str, *, longest: int | None = None) -> APIRouter:
-    """A router whose routes admit `roles` alone.
+    """Return a router whose routes admit only `roles`.
 
     Args:
-        roles: Whose tokens are admitted.
-        prefix: The beginning of every address; where it names a campaign, the token must be for it.
-        longest: Bytes of a body; the service's own limit where it is left out.
+        roles: The roles of admitted tokens.
+        prefix: The beginning of every address; if it names a campaign, the token must be for it.
+        longest: Bytes of a body; by default the service's own limit.
     """
 
     class Guarded(APIRoute):
@@ -88,7 +88,7 @@ def router(roles: frozenset[Role], prefix: str, *, longest: int | None = None) -
 
 
 class _Received(Request):
-    """A request whose body was read and parsed: JSON without NaN, repeated keys and oversized packed arrays."""
+    """A request whose body is read and parsed: JSON without NaN, repeated keys and oversized packed arrays."""
 
     def __init__(self, request: Request, content: bytes, document: Any) -> None:
         super().__init__(request.scope, request.receive)
@@ -102,7 +102,7 @@ class _Received(Request):
 
 
 def _query_names(parameter: Any) -> tuple[str, ...]:
-    """The keys of a query that a parameter takes: its own name, or those of a model's fields."""
+    """Return the keys of the query that a parameter takes: its own name, or a model's fields."""
     kind = parameter.field_info.annotation
     return tuple(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else (parameter.alias,)
 
@@ -111,14 +111,14 @@ def _check_query(request: Request, known: tuple[str, ...]) -> None:
     query = request.query_params
     if not set(query) <= set(known) or len(query.multi_items()) > len(query):
         words = ", ".join(known) or "none"
-        raise InvalidInput(f"the query has a key that is not known here, or one twice; known are: {words}")
+        raise InvalidInput(f"the query has an unknown key, or one twice; known are: {words}")
 
 
 async def _received(request: Request, most: int, seconds: float) -> _Received:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise WrongType("content-encoding is not identity; only a log is taken compressed")  # a few bytes would be many
+        raise WrongType("content-encoding is not identity; only a log may be compressed")  # a few bytes could become many
     content = b"".join([part async for part in chunks(request, limit=most, seconds=seconds)]).strip()
-    if content and media_type(request) != "application/json":  # nor what a form on another site could send
+    if content and media_type(request) != "application/json":  # a form on another site could send other types
         raise WrongType("content-type is not application/json; send the body as JSON")
     if TOKEN_IN_BYTES.search(content):
         raise InvalidInput("the body holds a token, which must not be recorded; send it in the header Authorization alone")
@@ -136,7 +136,7 @@ def _parsed(content: bytes) -> Any:
 
 
 def media_type(request: Request) -> str:
-    """The media type in the header, without parameters."""
+    """Return the media type in the header, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -146,7 +146,7 @@ async def chunks(request: Request, *, limit: int, seconds: float) -> AsyncIterat
     Args:
         request: The request.
         limit: Bytes of the body at most, compressed and decompressed.
-        seconds: Until all of it must have arrived.
+        seconds: Time until all of it must have arrived.
 
     Raises:
         TooLarge: The body is longer than `limit`.
@@ -165,10 +165,12 @@ async def chunks(request: Request, *, limit: int, seconds: float) -> AsyncIterat
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
-                written = chunk if unpacker is None else _written_out(unpacker, chunk, limit - total)
+                written = chunk if unpacker is None else _decompressed(unpacker, chunk, limit - total)
                 total += len(written)
                 if total > limit:
-                    raise TooLarge(f"the body is longer than {human(limit)} written out, which is the limit here")
+                    raise TooLarge(
+                        f"the decompressed body is longer than {human(limit)}, which is the limit here; send it in parts"
+                    )
                 if written:
                     yield written
     except TimeoutError:
@@ -179,23 +181,23 @@ async def chunks(request: Request, *, limit: int, seconds: float) -> AsyncIterat
         raise InvalidInput("the compressed body is cut short; send it again")
 
 
-def _written_out(unpacker: zlib._Decompress, chunk: bytes, room: int) -> bytes:
+def _decompressed(unpacker: zlib._Decompress, chunk: bytes, room: int) -> bytes:
     rest = chunk if unpacker.eof else b""
     try:
-        # One byte more than there is room for, so that a bomb shows without being written out.
+        # One byte more than there is room for, so that a bomb shows without being decompressed.
         written = unpacker.decompress(chunk, room + 1) if chunk and not unpacker.eof else b""
     except zlib.error as error:
-        raise InvalidInput(f"the body cannot be written out ({error}); compress it again with gzip") from error
-    if rest or unpacker.unused_data:  # another part, as of files put together: what it says must not be lost
-        raise InvalidInput("the compressed body has more than one part; write the parts out and compress them as one")
+        raise InvalidInput(f"the body cannot be decompressed ({error}); compress it again with gzip") from error
+    if rest or unpacker.unused_data:  # another gzip member, as in concatenated files: its content must not be lost
+        raise InvalidInput("the compressed body has more than one part; decompress the parts and compress them as one")
     return written
 
 
-# What endpoints are given
+# Arguments of endpoints
 
 
 class Call:
-    """An admitted request: the caller and the service."""
+    """An authorised request: the caller and the service."""
 
     def __init__(self, request: Request) -> None:
         self.service: Service = request.app.state.service
@@ -204,7 +206,7 @@ class Call:
         self.authorization = request.headers.get("authorization")
 
     def worker(self, given: str | None) -> str | None:
-        """The worker that a call is about: `given`, or a worker's own name.
+        """Return the worker that a call is about: `given`, or the name of a worker's own token.
 
         Raises:
             Forbidden: A worker's token names another worker.
@@ -212,37 +214,37 @@ class Call:
         if self.caller.role is not Role.WORKER:
             return given
         if given not in (None, self.caller.name):
-            raise Forbidden(f"this token is of the worker {self.caller.name!r}, who asks and tells for no other")
+            raise Forbidden(f"this token is of the worker {self.caller.name!r}, which asks and tells for no other")
         return self.caller.name
 
 
 class CampaignCall(Call):
-    """An admitted request to a campaign. Work is done, and its answer written, in a thread of the campaign."""
+    """An authorised request to a campaign; the work and its serialisation run in a thread of the campaign."""
 
     def __init__(self, request: Request, hosted: HostedCampaign) -> None:
         super().__init__(request)
         self.hosted = hosted
 
-    async def record(self, work: Work[Any], *, patience: float | None = None, anew: bool = False) -> Response:
-        """Do work that records, in the caller's name, and answer its result.
+    async def record(self, work: Work[Any], *, timeout: float | None = None, reopen: bool = False) -> Response:
+        """Execute work that records, in the caller's name, and answer its result.
 
         Args:
-            work: What is done with the campaign; returns a JSON document.
-            patience: Timeout in seconds; `Limits.answering` if not given.
-            anew: Whether the record is read anew before; see `CampaignThread.do`.
+            work: A function of the campaign that returns a JSON document.
+            timeout: Seconds; by default `Limits.answering`.
+            reopen: Whether to read the record anew before; see `CampaignThread.do`.
         """
-        patience = self.limits.answering if patience is None else patience
+        timeout = self.limits.answering if timeout is None else timeout
         try:
-            content = await self.hosted.writer.do(_in_json(work), patience=patience, by=self.caller.name, anew=anew)
-        except MemoryError:  # of the server, not of what was sent
+            content = await self.hosted.writer.do(_in_json(work), timeout=timeout, by=self.caller.name, reopen=reopen)
+        except MemoryError:  # the server's fault, not the client's
             raise Busy("the server has too little memory at the moment; send the same again") from None
         self.hosted.has_changed()
         return Response(content, media_type="application/json")
 
     async def read(self, work: Work[Any], *, is_long: bool = False) -> Response:
-        """Answer the result of work that records nothing; long work is done by the planner."""
+        """Answer the result of work that records nothing; the planner executes long work."""
         reader = self.hosted.planner if is_long else self.hosted.reader
-        return Response(await reader.do(_in_json(work), patience=self.limits.planning), media_type="application/json")
+        return Response(await reader.do(_in_json(work), timeout=self.limits.planning), media_type="application/json")
 
 
 async def _in_service(request: Request) -> Call:
@@ -262,11 +264,11 @@ def _in_json(work: Work[Any]) -> Work[bytes]:
     return lambda campaign: json.dumps(work(campaign), allow_nan=False).encode()
 
 
-# What is documented and said
+# Documentation and error texts
 
 
 def answers(example: Any, *, status: int = 200, media: str = "application/json") -> dict[int | str, dict[str, Any]]:
-    """`responses` of a route with an example of its answer."""
+    """Return the `responses` of a route with an example of its answer."""
     return {status: {"description": "Done.", "content": {media: {"example": example}}}}
 
 
@@ -282,7 +284,7 @@ _FIXES = {
 
 
 def invalid(error: Mapping[str, Any], document: str) -> InvalidInput:
-    """An error of pydantic as an error of this package: the place, the value and the fix."""
+    """Return an error of pydantic as an error of this package, with the place, the value and the fix."""
     kind, context, place = str(error["type"]), error.get("ctx", {}), [str(part)[:40] for part in error["loc"]]
     where = ".".join(place) or document
     if kind == "missing":

@@ -1,7 +1,7 @@
-"""The server: one process, one listener, one line that says where; slow clients are ended, and code can be compiled before.
+"""The server: one process and one listener, which times out slow clients; its numerical code can be compiled in advance.
 
-uvicorn limits heads, connections and the time of idle ones. It gives no time to a head that does not end, to the rest of a
-body that was refused, or to a client that does not read its answer: `Connection` does.
+uvicorn limits the size of heads, the number of connections and the time of idle ones. `Connection` adds timeouts for a head
+that does not end, for the rest of a refused body, and for a client that does not read its answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import logging
 import socket
 import sys
+from dataclasses import replace
 from typing import Any
 
 import h11
@@ -20,15 +21,12 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from safe2real import examples
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import InvalidInput
 from safe2real.exploration.simulate import roll_out
 from safe2real.model.cmdp import CMDP, AtLeast
-from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
-from safe2real.problem.problem import Problem
-from safe2real.problem.settings import Settings
 from safe2real.service.alerts import AlertTerms
 from safe2real.service.application import make_app
 from safe2real.service.campaign_pool import Service
@@ -36,9 +34,9 @@ from safe2real.service.problem_documents import hidden
 from safe2real.service.storage import places_at
 
 _KEEP_ALIVE = 75  # seconds that an idle connection stays
-_GOODBYE = 10  # seconds that what is under way is given when the server is stopped
+_GOODBYE = 10  # seconds that requests have to finish when the server is stopped
 _CONNECTIONS = 1000
-_STEPS, _ROUNDS = 4, 3  # of a campaign that compiles
+_WARM_ROUNDS = 3  # of a campaign that compiles
 
 
 def run(
@@ -50,22 +48,22 @@ def run(
     alerts: AlertTerms | None = None,
     trusted_proxy: str | None = None,
 ) -> None:
-    """Serve the campaigns of a folder or a database until the process is told to stop.
+    """Serve the campaigns of a folder or a database until the process is stopped.
 
     Args:
         place: a folder, or the URL of a PostgreSQL database.
         host: the address to listen on.
-        port: 0 for any that is free; the line on standard output says which.
+        port: the port, or 0 for any free one; the line on standard output names it.
         auth: whether a token is needed.
         alerts: the webhook that receives alerts; none are sent if not given.
-        trusted_proxy: the address or network of the proxy whose X-Forwarded-For says whose request it is; if not given,
-            the header is ignored.
+        trusted_proxy: the address or network of the proxy whose X-Forwarded-For names the client; if not given, the
+            header is ignored.
 
     Raises:
         InvalidInput: The place or the proxy's address is invalid, the address cannot be listened on, or no token is needed
             and the address is not loopback.
     """
-    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # each client could do everything
+    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # every client is an operator
         raise InvalidInput(f"--no-auth with --host {host}: without tokens the service answers on loopback alone, 127.0.0.1")
     service = Service(places_at(place), auth=auth)
     _log_without_secrets()
@@ -78,7 +76,7 @@ def run(
 
 
 def configured(app: FastAPI, trusted_proxy: str | None = None) -> uvicorn.Config:
-    """How the application is run, here and in tests.
+    """Return the configuration of uvicorn, here and in tests.
 
     Raises:
         InvalidInput: The proxy's address is invalid.
@@ -113,7 +111,7 @@ def _check_address(given: str) -> None:
 
 
 def listener_at(host: str, port: int) -> socket.socket:
-    """A socket that is listened on.
+    """Return a listening socket.
 
     Raises:
         InvalidInput: Another program listens there, or this machine does not have the address.
@@ -125,30 +123,30 @@ def listener_at(host: str, port: int) -> socket.socket:
         raise InvalidInput(
             f"{host}:{port} cannot be listened on ({error.strerror}); choose another --host or --port"
         ) from error
-    # Answers leave at once. Connections inherit it; without, the kernel holds each answer's end back for 40 ms.
+    # Connections inherit this; without it the kernel delays the end of each answer by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 class Connection(H11Protocol):
-    """One connection of the service."""
+    """One connection, which is aborted if its client is too slow."""
 
-    HEAD, READING = 20.0, 60.0  # seconds
+    HEAD, READING = 20.0, 60.0  # seconds for a request's head, and for reading an answer
     _arriving: asyncio.TimerHandle | None = None
     _being_read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._look()
+        self._set_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._look()
+        self._set_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY:  # refused before all of it was here
-            self._look()
+        if self.conn.their_state is h11.SEND_BODY:  # refused before all of it had arrived
+            self._set_timer()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -162,8 +160,8 @@ class Connection(H11Protocol):
         self._arriving, self._being_read = _cancelled(self._arriving), _cancelled(self._being_read)
         super().connection_lost(exc)
 
-    def _look(self) -> None:
-        """Stop the clock while a request is answered; start it otherwise. More bytes do not restart it."""
+    def _set_timer(self) -> None:
+        """Run the timer except while a request is answered; more bytes do not restart it."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._arriving = _cancelled(self._arriving)
         elif self._arriving is None and not self.transport.is_closing():
@@ -171,21 +169,21 @@ class Connection(H11Protocol):
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """No timer, where there was one."""
+    """Cancel a timer, and return None to replace it."""
     if timer is not None:
         timer.cancel()
     return None
 
 
-class _Hidden(logging.Formatter):
+class _Redacting(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return hidden(super().format(record))
 
 
 def _log_without_secrets() -> None:
-    """Warnings and errors alone, on standard error; whatever they quote, no token and no password."""
+    """Log warnings and errors to standard error, without tokens and passwords."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Hidden("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setFormatter(_Redacting("%(asctime)s %(name)s %(levelname)s %(message)s"))
     handler.setLevel(logging.WARNING)
     for name in ("uvicorn", "safe2real", "asyncio"):
         logger = logging.getLogger(name)
@@ -193,30 +191,22 @@ def _log_without_secrets() -> None:
 
 
 def warm() -> None:
-    """Compile what the service runs, so that the first ask of a fresh installation does not take a minute.
+    """Compile the service's numerical code, so that the first ask of a fresh installation does not take a minute.
 
-    Small campaigns in memory are driven through all that the service does, with one constraint and with two. Machine code
-    is kept on disk (see `_compiled.cache`).
+    Campaigns in memory of a packaged problem, with its constraint and with two of them, are driven through every kind of
+    request. Machine code is kept on disk (see `_compiled.cache`).
     """
-    for constraints in (1, 2):
-        problem = _small(constraints)
+    alone = examples.machine(seed=0).problem
+    model = alone.simulator
+    stated = [AtLeast(model.utilities[0, -1], model.thresholds[0], name) for name in ("first", "second")]
+    both = CMDP.of(model.kernel, model.steps, model.start, stated, counts_end=model.counts_end)
+    for problem in (alone, replace(alone, simulator=both)):
         with Campaign.create(MemoryJournal(), problem) as campaign:
-            for _ in range(_ROUNDS):
+            for _ in range(_WARM_ROUNDS):
                 deployment = campaign.ask(worker="warm")
                 episode = roll_out(problem.simulator, deployment.policy, seed=0, round_number=deployment.number)
                 campaign.tell(deployment.id, episode)
             campaign.status()
-            campaign.plan(np.full((3, 2), 0.5))
+            campaign.plan(np.full((model.num_states, model.num_actions), 0.5))
             campaign.mismatch_map()
             campaign.verify()
-
-
-def _small(constraints: int) -> Problem:
-    """Three states, of which the last is to be avoided, and a simulator that is right."""
-    rows = [[[0.9, 0.1, 0.0], [0.3, 0.6, 0.1]], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]], [[0.2, 0.0, 0.8], [0.0, 0.0, 1.0]]]
-    upright = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
-    asked = [AtLeast(upright, 1.5, f"upright {number}") for number in range(constraints)]
-    model = CMDP.of(Kernel.from_dense(np.array(rows)), _STEPS, 0, asked)
-    baseline = MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=_STEPS)
-    settings = Settings(margin=(1.5,) * constraints, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.3)
-    return Problem(model, baseline, settings)

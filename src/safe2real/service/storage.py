@@ -1,4 +1,4 @@
-"""Where a service keeps its campaigns: NAME.db in a folder, or a schema NAME each of one PostgreSQL database."""
+"""Storage of a service's campaigns: files NAME.db in a folder, or schemas NAME of one PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.model.validation import shown
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-_OWN = "safe2real-service"  # no campaign: where the service keeps its tokens
+_OWN = "safe2real-service"  # not a campaign: the service's tokens
 _ENDING = ".db"
 
 
 def campaign_name(name: object) -> str:
-    """The name of a campaign, which becomes a file's or a schema's: nothing in it can lead anywhere else."""
+    """Return a valid name of a campaign; as the name of a file or a schema it cannot lead elsewhere."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (_OWN, "information_schema") or name[:3] == "pg_":
         raise InvalidInput(f"the campaign's name is {shown(name)}; give 1 to 63 of a-z, 0-9, _ and -, a letter first")
     return name
 
 
 class Places(ABC):
-    """All campaigns of one service."""
+    """The storage of one service."""
 
     shown: str  # for messages and logs; no secrets
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Of every campaign that is there, in order."""
+        """Return the names of all campaigns, sorted."""
 
     @abstractmethod
     def place_of(self, name: str) -> str:
-        """Where `Campaign.open` finds it; the name is a checked one."""
+        """Return the place that `Campaign.open` takes; `name` is a valid one."""
 
     @abstractmethod
     def prepare(self, name: str) -> None:
-        """Before a campaign of this name is created."""
+        """Make room for a campaign that is created next."""
 
     @abstractmethod
     def engine(self) -> sql.Engine:
-        """Where the service keeps what is its own."""
+        """Return the engine of the service's own tables."""
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """What the database says, in the words of this package and without secrets."""
+        """Raise database errors of this block as `StorageFailure`, without secrets."""
         try:
             yield
-        except IntegrityError:  # what is stored already, which its caller explains
+        except IntegrityError:  # the caller explains which row exists already
             raise
         except DBAPIError as error:
             raise StorageFailure(explained(error, self.shown)) from harmless_cause(error)
@@ -115,10 +115,13 @@ class Database(Places):
 
 
 def places_at(place: str) -> Places:
-    """A folder, or the URL of a PostgreSQL database.
+    """Return the storage at a place.
+
+    Args:
+        place: a folder, or the URL of a PostgreSQL database.
 
     Raises:
-        InvalidInput: It is neither.
+        InvalidInput: `place` is neither.
     """
     if "://" not in place and not looks_like_a_connection(place):
         return Folder(Path(place))

@@ -1,4 +1,4 @@
-"""Who may ask the service: tokens of 256 random bits, of which only SHA-256 digests are kept.
+"""Tokens of 256 random bits, of which the service keeps only SHA-256 digests.
 
 A token is shown once, when it is made. A stored digest is useless to a thief: 256 random bits cannot be guessed, so that it
 needs no salt. Every server refuses a revoked token within `REMEMBERED` seconds.
@@ -22,8 +22,8 @@ from safe2real.campaign.events import checked_name, now
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.service.storage import Places, campaign_name
 
-REMEMBERED = 1.0  # seconds for which the table is not read again
-PREFIX = "s2r_"  # by which scanners of repositories and logs find tokens
+REMEMBERED = 1.0  # seconds before the table is read again
+PREFIX = "s2r_"  # lets scanners of repositories and logs find tokens
 _tables = sql.MetaData()
 _tokens = sql.Table(
     "safe2real_token",
@@ -38,10 +38,10 @@ _tokens = sql.Table(
 
 
 class Role(StrEnum):
-    """What a token is for."""
+    """The rights of a token."""
 
     WORKER = "worker"
-    """Asks, tells and abandons under its own name, nothing else."""
+    """Asks, tells and abandons, under its own name only."""
     OPERATOR = "operator"
     """Everything."""
     AUDITOR = "auditor"
@@ -54,12 +54,12 @@ class Caller:
 
     name: str
     role: Role
-    campaign: str | None = None  # the only one that the token is for; None for all
+    campaign: str | None = None  # the only campaign of the token; None for all
 
 
 @dataclass(frozen=True, slots=True)
 class Kept(Caller):
-    """What is known of a token; nothing from which it could be made."""
+    """A token's record, without the token."""
 
     made: str = ""  # UTC
     revoked: str | None = None
@@ -77,10 +77,10 @@ class Tokens:
             _tables.create_all(self._engine)
 
     def add(self, name: str, role: Role | str, campaign: str | None = None) -> str:
-        """A new token, to be shown once. A name is used once, also after its token was revoked: records speak of it.
+        """Make a token, to be shown once; a name is never used again, because records refer to it.
 
         Raises:
-            Conflict: There is one of that name, or was.
+            Conflict: A token has or had this name.
         """
         checked_name("the token's name", name)
         if role not in list(Role):
@@ -94,7 +94,7 @@ class Tokens:
         return token
 
     def revoke(self, name: str) -> bool:
-        """From now on the token is refused; False if it was revoked before.
+        """Revoke the token of this name; return False if it was revoked before.
 
         Raises:
             InvalidInput: No token has this name.
@@ -105,17 +105,17 @@ class Tokens:
         return self._write(_tokens.update().where(valid).values(revoked=now())) == 1
 
     def all(self) -> list[Kept]:
-        """Every token that was made, by name."""
+        """Return every token that was ever made, by name."""
         rows = self._read(sql.select(_tokens).order_by(_tokens.c.name))
         return [Kept(row.name, Role(row.role), row.campaign, row.made, row.revoked) for row in rows]
 
     @property
     def is_fresh(self) -> bool:
-        """Whether `caller` answers from memory."""
+        """Whether `caller` needs no database."""
         return time.monotonic() - self._read_at <= REMEMBERED
 
     def caller(self, token: str) -> Caller | None:
-        """The owner of a token; None if it is unknown or revoked."""
+        """Return the owner of a token; None if it is unknown or revoked."""
         with self._lock:
             if not self.is_fresh:
                 rows = self._read(sql.select(_tokens).where(_tokens.c.revoked.is_(None)))

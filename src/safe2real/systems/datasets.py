@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def _load_minari(dataset_id: str) -> Any:
 
 
 Numbering = Callable[[Any], int]
-"""observation -> state, or action -> its number"""
+"""observation -> state"""
 _LARGEST = 2**31  # a state number beyond this is no state number
 
 
@@ -63,7 +63,14 @@ class LoggedEpisode:
         return self.actions.size
 
     def ends_at(self, step: int) -> bool:
-        """Whether the environment ended the episode with this step, counted from 0."""
+        """Return whether the environment ended the episode with a step.
+
+        Args:
+            step: counted from 0.
+
+        Returns:
+            True for the last step of a terminated episode.
+        """
         return self.terminated and step == self.length - 1
 
 
@@ -80,10 +87,6 @@ class EpisodeLog:
         """Steps of all episodes together."""
         return sum(episode.length for episode in self.episodes)
 
-    def too_short(self, horizon: int) -> tuple[int, ...]:
-        """The episodes that stop before `horizon` steps although the environment did not end them."""
-        return tuple(i for i, one in enumerate(self.episodes) if one.length < horizon and not one.terminated)
-
 
 def _checked_episode(
     place: str, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: Any, costs: Any, terminated: Any
@@ -94,15 +97,23 @@ def _checked_episode(
         raise InvalidInput(
             f"{place} has {states.size} states and {n} actions; it needs at least one action and one state more"
         )
-    columns: list[Floats | None] = []
-    for name, column in (("rewards", rewards), ("costs", costs)):
-        values = None
-        if column is not None:
-            values = finite_floats(f"{place}, {name}", _array_of(f"{place}, {name}", column)).reshape(-1)
-        if values is not None and values.size != n:
-            raise InvalidInput(f"{place} has {values.size} {name} for {n} steps; give one per step")
-        columns.append(None if values is None else frozen(values))
-    return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
+    return LoggedEpisode(
+        frozen(states),
+        frozen(actions),
+        rewards=_per_step(f"{place}, rewards", rewards, n),
+        costs=_per_step(f"{place}, costs", costs, n),
+        terminated=truth(f"{place}, terminated", terminated),
+    )
+
+
+def _per_step(name: str, values: Any, steps: int) -> Floats | None:
+    """One finite number for each step [n]; None where nothing was recorded."""
+    if values is None:
+        return None
+    column = finite_floats(name, _array_of(name, values)).reshape(-1)
+    if column.size != steps:
+        raise InvalidInput(f"{name} has {column.size} entries for {steps} steps; give one per step")
+    return frozen(column)
 
 
 def _array_of(name: str, values: Any) -> NDArray[Any]:
@@ -139,68 +150,56 @@ def _whole_entries(name: str, values: Any, first: int, cure: str) -> NDArray[np.
     return whole_numbers(name, flat, below=_LARGEST, what="states and actions")
 
 
-def _numbered(name: str, values: Any, number: Numbering) -> NDArray[np.int64]:
-    """Number values by a function of the user's."""
-    return whole_numbers(name, [number(value) for value in values], below=_LARGEST, what="states and actions")
-
-
 def truth(place: str, value: Any) -> bool:
-    """Return a flag as a bool; `place` is for the message if it is none."""
+    """Return a flag as a bool; a value that is no flag is refused with its `place`."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
 
 
 _COSTS = ("cost", "costs")  # what Minari's infos call it
+_NO_STATES = "Discretised(env, bins=...) or a function observation -> state: discretiser="
+_NO_ACTIONS = "numbers, or a Discretised(env, bins=..., action_bins=...) as discretiser="
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """How observations and actions become numbers; without a function they are numbers that count from the first."""
+class _Numbers:
+    """How observations or actions become numbers: by a function, or they are numbers already."""
 
-    state_of: Numbering | None
-    action_of: Numbering | None
-    first_state: int = 0
-    first_action: int = 0
+    cure: str  # where a function is needed
+    number: Numbering | None = None
+    size: int | None = None  # how many there are, if known
+    first: int = 0  # from which numbers count
 
-    def states(self, name: str, observations: Any) -> NDArray[np.int64]:
-        if self.state_of is not None:
-            return _numbered(name, observations, self.state_of)
-        cure = "Discretised(env, bins=...) or a function observation -> state: discretiser="
-        return _whole_entries(name, observations, self.first_state, cure)
+    def of_space(self, space: Any) -> _Numbers:
+        """What a Discrete space says of numbers that no function makes."""
+        if self.number is not None or not isinstance(space, Discrete):
+            return self
+        return replace(self, size=int(space.n), first=int(space.start))
 
-    def episode(self, place: str, name: str, observations: Any, actions: Any, *others: Any) -> LoggedEpisode:
-        """`others` are rewards, costs and whether it terminated."""
-        states = self.states(f"{place}, {name}", observations)
-        return _checked_episode(place, states, self.actions(f"{place}, actions", actions), *others)
-
-    def actions(self, name: str, actions: Any) -> NDArray[np.int64]:
-        if self.action_of is not None:
-            return _numbered(name, actions, self.action_of)
-        cure = "Discretised(env, bins=..., action_bins=...), or a function action -> number: action_of="
-        return _whole_entries(name, actions, self.first_action, cure)
+    def read(self, name: str, values: Any) -> NDArray[np.int64]:
+        if self.number is None:
+            return _whole_entries(name, values, self.first, self.cure)
+        return whole_numbers(name, [self.number(value) for value in values], below=_LARGEST, what="states and actions")
 
 
 def read_episodes(
     source: Any,
     *,
     discretiser: Discretised | Numbering | None = None,
-    action_of: Numbering | None = None,
     num_states: int | None = None,
     num_actions: int | None = None,
 ) -> EpisodeLog:
     """Read logged episodes into the environment's numbers, which count from 0.
 
     Args:
-        source: a Minari dataset or its id; a log, as it is; or a
-            sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
-            `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will
-            not know that it can.
-        discretiser: turns an observation into a state: a `Discretised` environment (which also finds the nearest
-            representative action) or any function.
-        action_of: does it for actions. Discrete spaces of a Minari dataset that start elsewhere are counted from 0.
-        num_states: where the log may have missed the last ones; what neither the dataset nor the discretiser tells is one
-            more than the largest number seen.
+        source: a Minari dataset or its id; an `EpisodeLog`; or a sequence of episodes, each one (states [n + 1],
+            actions [n], terminated), `LoggedEpisode`, (states, actions) or `Trajectory`. The last two count as NOT
+            terminated: say which episodes the environment ended, or the model will not know that it can.
+        discretiser: turns an observation into a state: any function, or a `Discretised` environment, which also finds the
+            nearest representative action. Discrete spaces of a Minari dataset that start elsewhere are counted from 0.
+        num_states: where the log may have missed the last ones; if neither the dataset nor the discretiser has the number,
+            it is one more than the largest state seen.
         num_actions: likewise.
 
     Returns:
@@ -214,35 +213,28 @@ def read_episodes(
         >>> read_episodes([([0, 1, 2], [1, 0], True)]).episodes[0].terminated
         True
     """
-    for name, function, argument in (("discretiser", discretiser, "observation"), ("action_of", action_of, "action")):
-        if function is not None and not isinstance(function, Discretised):
-            check_function(name, function, argument)
+    states, actions = _Numbers(_NO_STATES), _Numbers(_NO_ACTIONS)
+    if isinstance(discretiser, Discretised):
+        states = replace(states, number=discretiser.state_of, size=discretiser.num_states)
+        actions = replace(actions, number=discretiser.nearest_action, size=discretiser.num_actions)
+    elif discretiser is not None:
+        check_function("discretiser", discretiser, "observation")
+        states = replace(states, number=discretiser)
     if isinstance(source, EpisodeLog):
         if num_states in (None, source.num_states) and num_actions in (None, source.num_actions):
-            _refuse_functions("the log", discretiser, action_of)
+            _refuse_discretiser("the log", states)
             return source
         source = source.episodes
-    state_of: Numbering | None = discretiser.state_of if isinstance(discretiser, Discretised) else discretiser
-    sizes: list[int | None] = [None, None]
-    if isinstance(discretiser, Discretised):
-        sizes[0] = discretiser.num_states
-        if action_of is None:
-            action_of, sizes[1] = discretiser.nearest_action, discretiser.num_actions
-    reader = _Reader(state_of, action_of)
     if isinstance(source, (str, os.PathLike)):
         source = _load_minari(os.fspath(source))
     if hasattr(source, "iterate_episodes"):
-        # What the spaces say, where they are discrete and nothing else numbers them.
-        spaces: list[Any] = [getattr(source, name, None) for name in ("observation_space", "action_space")]
-        firsts = [0, 0]
-        for i, (space, number) in enumerate(zip(spaces, (state_of, action_of), strict=True)):
-            if isinstance(space, Discrete) and number is None:
-                sizes[i], firsts[i] = int(space.n), int(space.start)
-        episodes = _minari(source, _Reader(state_of, action_of, *firsts))
+        states = states.of_space(getattr(source, "observation_space", None))
+        actions = actions.of_space(getattr(source, "action_space", None))
+        episodes = _minari(source, states, actions)
     elif isinstance(source, Iterable) and not isinstance(source, Mapping):
         given = list(source)
         refuse_repeated(one.seed for one in given if isinstance(one, Trajectory))
-        episodes = _listed(given, reader)
+        episodes = _listed(given, states, actions)
     else:
         raise InvalidInput(f"the dataset is a {type(source).__name__}; give {READABLE}")
     found = tuple(episodes)
@@ -250,26 +242,26 @@ def read_episodes(
         raise InvalidInput("the dataset has no episode; nothing can be learnt from it")
     return EpisodeLog(
         found,
-        _size("states", num_states, sizes[0], (episode.states for episode in found)),
-        _size("actions", num_actions, sizes[1], (episode.actions for episode in found)),
+        _size("states", num_states, states.size, (episode.states for episode in found)),
+        _size("actions", num_actions, actions.size, (episode.actions for episode in found)),
     )
 
 
-def _refuse_functions(what: str, *functions: Any) -> None:
-    if any(function is not None for function in functions):
-        raise InvalidInput(f"{what} is in the environment's numbers already; leave discretiser and action_of out")
+def _refuse_discretiser(what: str, states: _Numbers) -> None:
+    if states.number is not None:
+        raise InvalidInput(f"{what} is in the environment's numbers already; leave discretiser out")
 
 
-def _minari(dataset: Any, reader: _Reader) -> Iterator[LoggedEpisode]:
+def _minari(dataset: Any, states: _Numbers, actions: _Numbers) -> Iterator[LoggedEpisode]:
     for i, episode in enumerate(dataset.iterate_episodes()):
+        place, n = f"episode {i}", len(episode.rewards)
         infos = episode.infos if isinstance(episode.infos, Mapping) else {}
         costs = next((infos[key] for key in _COSTS if key in infos), None)
-        n = len(episode.rewards)
         if costs is not None and len(costs) == n + 1:
             costs = costs[1:]  # Minari keeps what reset said too
-        observations, actions = _unstacked(episode.observations, n + 1), _unstacked(episode.actions, n)
-        others = (episode.rewards, costs, bool(np.any(episode.terminations)))
-        yield reader.episode(f"episode {i}", "observations", observations, actions, *others)
+        seen = states.read(f"{place}, observations", _unstacked(episode.observations, n + 1))
+        done = actions.read(f"{place}, actions", _unstacked(episode.actions, n))
+        yield _checked_episode(place, seen, done, episode.rewards, costs, bool(np.any(episode.terminations)))
 
 
 def _unstacked(values: Any, count: int) -> Any:
@@ -283,20 +275,20 @@ def _unstacked(values: Any, count: int) -> Any:
     return [at(values, i) for i in range(count)] if isinstance(values, (Mapping, tuple)) else values
 
 
-def _listed(source: Iterable[Any], reader: _Reader) -> Iterator[LoggedEpisode]:
+def _listed(source: Iterable[Any], states: _Numbers, actions: _Numbers) -> Iterator[LoggedEpisode]:
     for i, entry in enumerate(source):
         place, rewards, costs, terminated = f"episode {i}", None, None, False
         if isinstance(entry, LoggedEpisode):
-            _refuse_functions(place, reader.state_of, reader.action_of)
-            states, actions = entry.states, entry.actions
+            _refuse_discretiser(place, states)
             rewards, costs, terminated = entry.rewards, entry.costs, entry.terminated
-        elif hasattr(entry, "states") and hasattr(entry, "actions"):
-            states, actions = entry.states, entry.actions
+        if hasattr(entry, "states") and hasattr(entry, "actions"):
+            seen, done = entry.states, entry.actions
         elif isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) in (2, 3):
-            states, actions, terminated = entry if len(entry) == 3 else (*entry, False)
+            seen, done, terminated = entry if len(entry) == 3 else (*entry, False)
         else:
             raise InvalidInput(f"{place} is {shown(entry)}; give (states, actions, terminated), or (states, actions)")
-        yield reader.episode(place, "states", states, actions, rewards, costs, terminated)
+        seen, done = states.read(f"{place}, states", seen), actions.read(f"{place}, actions", done)
+        yield _checked_episode(place, seen, done, rewards, costs, terminated)
 
 
 def _size(what: str, given: int | None, told: int | None, seen: Iterable[NDArray[np.int64]]) -> int:

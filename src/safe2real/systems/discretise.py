@@ -26,37 +26,40 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, finite_floats, frozen, positive_integer, shown, whole_numbers
-from safe2real.systems.enumerated import MOST_CELLS
+from safe2real.systems.enumerated import MOST_CELLS, MOST_NAMED
 from safe2real.systems.finite_env import legend_of_env
 
 _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the largest float instead of infinity
 
 
 def _read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featured: bool) -> tuple[Floats, Floats]:
-    """Return the lower and upper bounds [d] of what is cut up: features, or observations of `space`."""
+    """Return the lower and upper bounds [d] of the coordinates to cut: features, or observations of `space`."""
+    what, found = "feature" if featured else "observation", list[Floats]()
     if featured:
         if low is None or high is None:
             raise InvalidInput("with `features` the bounds of the space do not apply; give low and high, one per feature")
-        found = finite_floats("low", low).reshape(-1), finite_floats("high", high).reshape(-1)
-        if found[0].size != found[1].size or not found[0].size:
-            raise InvalidInput(f"low has {found[0].size} numbers and high {found[1].size}; give one of each per feature")
-        names = ("the feature", "the features")
+        shape = (np.size(low),)
     else:
-        found = _box_bounds(space, low, high)
-        names = ("the observation", "the observations")
-    for i, (lower, upper) in enumerate(zip(*found, strict=True)):
-        for name, bound in (("low", lower), ("high", upper)):
+        _check_box(space)
+        shape = space.shape
+    for name, given in (("low", low), ("high", high)):
+        values = np.asarray(getattr(space, name) if given is None else finite_floats(name, given), dtype=np.float64)
+        if values.shape != shape or not values.size:
+            raise InvalidInput(f"{name} has shape {values.shape}; give one number per dimension, shape {shape}")
+        for i, bound in enumerate(values):
             if not abs(bound) <= _HUGE:
                 raise InvalidInput(
-                    f"dimension {i} of {names[0]} has {name} = {bound:g}, which cannot be cut into cells; give low and high "
-                    f"with the range that {names[1]} keep to there (values beyond it count as in the outer cell)"
+                    f"dimension {i} of the {what} has {name} = {bound:g}, which cannot be cut into cells; give low and high "
+                    f"with the range that the {what}s keep to there (values beyond it count as in the outer cell)"
                 )
+        found.append(frozen(values))
+    for i, (lower, upper) in enumerate(zip(*found, strict=True)):
         if not lower < upper:
             raise InvalidInput(f"dimension {i} goes from {lower:g} to {upper:g}; low must be below high")
-    return frozen(found[0]), frozen(found[1])
+    return found[0], found[1]
 
 
-def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tuple[Floats, Floats]:
+def _check_box(space: Any) -> None:
     if isinstance(space, Discrete):
         raise InvalidInput(f"the observation space is {space}, which is discrete already; use the environment as it is")
     if not isinstance(space, Box):
@@ -69,13 +72,6 @@ def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tu
             f"observations have shape {space.shape}, like an image; cells need a few numbers: give `features`, a function "
             "from an observation to a short vector"
         )
-    result = []
-    for name, given, bound in (("low", low, space.low), ("high", high, space.high)):
-        values = np.asarray(bound if given is None else finite_floats(name, given), dtype=np.float64)
-        if values.shape != space.shape:
-            raise InvalidInput(f"{name} has shape {values.shape}; give one number per dimension, shape {space.shape}")
-        result.append(values)
-    return result[0], result[1]
 
 
 def _inner_edges(bins: Any, low: Floats, high: Floats) -> tuple[Floats, ...]:
@@ -143,7 +139,6 @@ def _per_dimension(name: str, given: Any, dimensions: int, what: str) -> list[An
     return entries
 
 
-_MOST_NAMED = 5_000  # cells
 _SAME_STATE = 1e-4  # observations are float32
 
 
@@ -210,11 +205,28 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
     # ------------------------------------------------------------------------------------------------ the environment
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode of the environment.
+
+        Args:
+            seed: of the environment's random numbers; None goes on with them.
+            options: passed to the environment.
+
+        Returns:
+            The cell of the first observation, and the environment's information.
+        """
         observation, info = self.env.reset(seed=seed, options=options)
         self._restart = False
         return self.state_of(observation), info
 
     def step(self, action: int) -> tuple[int, Any, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Args:
+            action: its number.
+
+        Returns:
+            The cell that the step led to; reward, terminated, truncated and information are the environment's.
+        """
         observation, reward, terminated, truncated, info = self.env.step(self.action_of(action))
         self._restart = bool(terminated or truncated)
         return self.state_of(observation), reward, bool(terminated), bool(truncated), info
@@ -222,7 +234,17 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
     # ------------------------------------------------------------------------------------------- cells and their points
 
     def state_of(self, observation: Any) -> int:
-        """The number of the cell that an observation lies in."""
+        """Return the number of the cell that an observation lies in.
+
+        Args:
+            observation: the environment's own; `features` are taken of it.
+
+        Returns:
+            The state.
+
+        Raises:
+            InvalidInput: the observation has another shape, or is not a number.
+        """
         values = self._point(observation).tolist()
         state = 0
         for i, (edges, value) in enumerate(zip(self._inner, values, strict=True)):
@@ -235,7 +257,17 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         return state
 
     def bounds(self, state: int) -> tuple[Floats, Floats]:
-        """The lower and upper corner [d] of a cell; outer cells end at `low` and `high`."""
+        """Return the corners of a cell; outer cells end at `low` and `high`.
+
+        Args:
+            state: the cell's number.
+
+        Returns:
+            The lower and the upper corner, [d] each.
+
+        Raises:
+            InvalidInput: there is no such cell.
+        """
         cell = np.unravel_index(_number("state", state, self.num_states, "states"), self.shape)
         ends = [np.array([a, *edges, b]) for a, edges, b in zip(self.low, self.edges, self.high, strict=True)]
         lower = np.array([along[i] for along, i in zip(ends, cell, strict=True)])
@@ -243,7 +275,17 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         return lower, upper
 
     def centre(self, state: int) -> Floats:
-        """The middle [d] of a cell."""
+        """Return the middle of a cell.
+
+        Args:
+            state: the cell's number.
+
+        Returns:
+            A point [d].
+
+        Raises:
+            InvalidInput: there is no such cell.
+        """
         lower, upper = self.bounds(state)
         return np.asarray(0.5 * (lower + upper))
 
@@ -257,7 +299,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
             actions = legend_of_env(self.env, 0, self.num_actions).actions
         else:
             actions = tuple(map(_listed, self.actions))
-        if self.num_states > _MOST_NAMED:
+        if self.num_states > MOST_NAMED:
             return Legend.of(None, actions or None)
         positions = None
         if len(self.shape) == 2:
@@ -266,7 +308,17 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         return Legend.of([_listed(self.centre(cell)) for cell in range(self.num_states)], actions or None, positions)
 
     def action_of(self, action: int) -> Any:
-        """What the environment is given for action number `action`."""
+        """Return the environment's own action for a number.
+
+        Args:
+            action: the number.
+
+        Returns:
+            A representative action in the form of the environment's space, or the number of a discrete one.
+
+        Raises:
+            InvalidInput: there is no such action.
+        """
         number = _number("action", action, self.num_actions, "actions")
         if self.actions is None:
             return number + int(getattr(self.env.action_space, "start", 0))
@@ -274,7 +326,17 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.actions[number].reshape(space.shape).astype(space.dtype)
 
     def nearest_action(self, action: Any) -> int:
-        """The number of the representative action nearest to one of the environment's, for logged data."""
+        """Return the representative action nearest to one of the environment's, for logged data.
+
+        Args:
+            action: the environment's own.
+
+        Returns:
+            The number of the representative.
+
+        Raises:
+            InvalidInput: the action has another shape.
+        """
         if self.actions is None:
             first = int(getattr(self.env.action_space, "start", 0))
             shifted = np.asarray(action).reshape(-1) - first
@@ -287,10 +349,21 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
     # ------------------------------------------------------------------------------------------------ one step from a cell
 
     def sample(self, state: int, action: int, rng: np.random.Generator) -> tuple[int, float, bool]:
-        """(next state, reward, terminated) of one step from a uniformly random point of the cell `state`.
+        """Draw one step from a uniformly random point of a cell.
 
-        For simulators with a settable `unwrapped.state`, such as those of classic control. All randomness comes from `rng`.
-        Afterwards the environment is wherever the step has led; `reset` it before an episode.
+        For simulators with a settable `unwrapped.state`, such as those of classic control. Afterwards the environment is
+        wherever the step has led; `reset` it before an episode.
+
+        Args:
+            state: the cell's number.
+            action: its number.
+            rng: gives all randomness, the environment's too.
+
+        Returns:
+            (next state, reward, terminated).
+
+        Raises:
+            InvalidInput: the simulator has no state that can be set, or `restore` does not put it where the cell says.
         """
         if self._cell is None or self._cell[0] != state:  # samples of one cell are mostly asked for together
             self._cell = (state, *self.bounds(state))

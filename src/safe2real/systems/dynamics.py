@@ -6,10 +6,9 @@ actions, and the ties: rows of one noise class share one law over w, whatever th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -21,13 +20,9 @@ from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.problem.ties import Ties
 from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
-from safe2real.systems.finite_env import ListedTranslation, key_of, listed_names
+from safe2real.systems.finite_env import FiniteTranslation, key_of, listed_names
 from safe2real.systems.outcomes import Outcomes
 from safe2real.systems.rollout import Runnable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 NOISE = "noise"
 """Where an environment's `info` says which noise was drawn."""
@@ -104,38 +99,47 @@ class Dynamics(Runnable):
 
     @property
     def model(self) -> CMDP:
-        """That of its system."""
+        """The model of its system."""
         return self.system.model
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The system; see `FiniteSystem.plot`."""
-        return self.system.plot(path)
-
-    def state_of(self, state: Any) -> int:
-        """The number of a state."""
-        return _number("state", state, self.states)
-
-    def action_of(self, action: Any) -> int:
-        """The number of an action."""
-        return _number("action", action, self.actions)
-
     def where(self, predicate: Callable[[Any], bool]) -> Floats:
-        """[S, A], 1 in every state of which `predicate(state)` is true, else 0: a reward to plan for."""
+        """Return the reward that is 1 in all states with a property, else 0.
+
+        Args:
+            predicate: a function of a state; true where the reward is paid.
+
+        Returns:
+            A reward [S, A] to plan for.
+        """
         check_function("predicate", predicate, "state")
         return self.system.where(np.array([bool(predicate(state)) for state in self.states]))
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> DynamicsEnv:
-        """The (real) environment `env`, whose observations are `states`, in these numbers.
+        """Show a running environment, whose observations are `states`, in the model's numbers.
 
-        It is stepped with the `actions` themselves. Where it says which noise was drawn, in `info["noise"]`, that is held
-        against f at once, and passed on as the number of the label.
+        It is stepped with the `actions` themselves. If it reports the noise that was drawn, in `info["noise"]`, the report
+        is compared with f at once, and passed on as the number of the label.
+
+        Args:
+            env: the real environment.
+
+        Returns:
+            The environment, for `explore` and `roll_out`.
         """
         return DynamicsEnv(env, self)
 
     @property
-    def translation(self) -> ListedTranslation:
+    def translation(self) -> FiniteTranslation:
         """Between `states` and `actions` and their numbers, for agents."""
-        return ListedTranslation(self.model.shape, self.states, self.actions)
+        numbers = {state: number for number, state in enumerate(self.states)}
+
+        def state_of(observation: Any) -> int:
+            key = key_of(observation)
+            if not isinstance(key, Hashable) or key not in numbers:
+                raise OutsideModel(f"an observation is {shown(observation)}, which is none of the {len(numbers)} states")
+            return numbers[key]
+
+        return FiniteTranslation(self.system, state_of, self.actions.__getitem__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -147,8 +151,8 @@ class Noise:
         law: the simulator's law of w: one probability for each of `values`, or a mapping from w to it. With `classes` a
             mapping from each class to such a law.
         classes: a function of (state, action): those of one class share one law. All share one if it is left out.
-        exact: your word that the real system is such a system, with this f and these classes, whatever its laws are.
-            Certificates then rest on it, and say so first. Otherwise it finds plans that a trial has to certify.
+        exact: whether the real system is such a system, with this f and these classes, for any laws. Certificates then rest
+            on this claim and name it first. Otherwise the ties only find plans, which a trial has to certify.
         reported: whether every episode will say which w was drawn (`info["noise"]`); rows in which two values of w look
             alike can then be learnt from too.
     """
@@ -186,7 +190,7 @@ def from_dynamics(
         The system, with `model` and `ties` for a `Problem`.
 
     Raises:
-        InvalidInput: a law that is none, a step to a state that is not there; says which.
+        InvalidInput: a law is no distribution, or a step leads to a state that is not listed; names it.
 
     Example:
         >>> pond = from_dynamics(
@@ -222,7 +226,7 @@ def from_dynamics(
     )
     outcomes = _outcomes(successors, laws[classes], _table("reward", reward, *listed[:2]))
     start, cost = description.start, description.cost
-    first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _number("start", start, listed[0])
+    first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _first_state(start, listed[0])
     costs = None if cost is None else _table("cost", cost, *listed[:2])
     legend = Legend.of(
         description.state_names or listed_names("state", listed[0]),
@@ -353,13 +357,13 @@ def _distinct(name: str, values: Iterable[Any]) -> tuple[Hashable, ...]:
     return found
 
 
-def _number(name: str, value: Any, listed: Sequence[Hashable]) -> int:
-    key = key_of(value)
-    if not isinstance(key, Hashable) or key not in listed:
+def _first_state(start: Any, states: Sequence[Hashable]) -> int:
+    key = key_of(start)
+    if not isinstance(key, Hashable) or key not in states:
         raise InvalidInput(
-            f"{name} is {shown(value)}, which is none of the {len(listed)} that the system has; give one as it was listed"
+            f"start is {shown(start)}, which is none of the {len(states)} that the system has; give one as it was listed"
         )
-    return listed.index(key)
+    return states.index(key)
 
 
 def _names(values: Sequence[Hashable]) -> tuple[str, ...]:

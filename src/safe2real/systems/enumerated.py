@@ -18,7 +18,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
 from safe2real.model.validation import shown, whole_numbers
 
-_MOST_NAMED, _FEW = 5_000, 12  # states, and numbers in the name of one
+MOST_NAMED, _FEW = 5_000, 12  # states, and numbers in the name of one
 MOST_CELLS = 100_000  # more than can be planned with, so a slip
 WHOLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -43,49 +43,103 @@ class Enumerated(gymnasium.Wrapper[Any, Any, Any, Any]):
         if not isinstance(env, gymnasium.Env):
             raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
         super().__init__(env)
-        self._seen, self._taken = (list(_sizes(space, what)) for space, what in
-                                   ((env.observation_space, "observation"), (env.action_space, "action")))  # fmt: skip
-        self.num_states, self.num_actions = (_product(sizes) for sizes in (self._seen, self._taken))
+        self._seen = list(_numbers_in(env.observation_space, "observation"))
+        self._taken = list(_numbers_in(env.action_space, "action"))
+        self.num_states, self.num_actions = _product(self._seen), _product(self._taken)
         self.observation_space, self.action_space = spaces.Discrete(self.num_states), spaces.Discrete(self.num_actions)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode of the environment.
+
+        Args:
+            seed: of the environment's random numbers; None goes on with them.
+            options: passed to the environment.
+
+        Returns:
+            The number of the first observation, and the environment's information.
+        """
         observation, info = self.env.reset(seed=seed, options=options)
         return self.state_of(observation), info
 
     def step(self, action: int) -> tuple[int, Any, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Args:
+            action: its number.
+
+        Returns:
+            The number of the observation; reward, terminated, truncated and information are the environment's.
+        """
         observation, *rest = self.env.step(self.action_of(action))
         return (self.state_of(observation), *rest)  # type: ignore[return-value]
 
     def state_of(self, observation: Any) -> int:
-        """The number of an observation."""
-        return _number(self._seen, _flat(self.env.observation_space, observation), observation)
+        """Return the number of an observation.
+
+        Args:
+            observation: the environment's own, made of whole numbers.
+
+        Returns:
+            The state.
+
+        Raises:
+            InvalidInput: the space does not have it.
+        """
+        number = 0
+        for (size, first), value in zip(self._seen, _flat(self.env.observation_space, observation), strict=True):
+            if not 0 <= value - first < size or value != int(value):
+                raise InvalidInput(
+                    f"an observation is {shown(observation)}, which its space does not have; mend the one or the other"
+                )
+            number = number * size + int(value - first)
+        return number
 
     def observation_of(self, state: int) -> Any:
-        """The observation with this number, in the environment's own form."""
-        return _shaped(self.env.observation_space, _digits(self._seen, state, "state"))
+        """Return the observation with a number, in the environment's own form.
+
+        Args:
+            state: the number.
+
+        Returns:
+            The observation.
+
+        Raises:
+            InvalidInput: there is no such number.
+        """
+        return _shaped(self.env.observation_space, _values(self._seen, state, "state"))
 
     def action_of(self, action: int) -> Any:
-        """What the environment is given for action number `action`."""
-        return _shaped(self.env.action_space, _digits(self._taken, action, "action"))
+        """Return the environment's own action for a number.
+
+        Args:
+            action: the number.
+
+        Returns:
+            The action.
+
+        Raises:
+            InvalidInput: there is no such number.
+        """
+        return _shaped(self.env.action_space, _values(self._taken, action, "action"))
 
     @property
     def legend(self) -> Legend:
         """States and actions by their numbers of the environment, where there are not too many to name."""
-        pairs = (("state", self._seen, self.env.observation_space), ("action", self._taken, self.env.action_space))
-        return Legend.of(*(_names(*one) for one in pairs))
+        return Legend.of(_names("state", self._seen), _names("action", self._taken))
 
 
-def _sizes(space: Any, what: str) -> Iterator[int]:
-    """How many values each whole number of the space can have."""
-    if isinstance(space, spaces.Discrete):
-        yield int(space.n)
-    elif isinstance(space, spaces.MultiDiscrete):
-        yield from np.asarray(space.nvec).reshape(-1).tolist()
-    elif isinstance(space, spaces.MultiBinary):
-        yield from [2] * math.prod(space.shape)
-    elif isinstance(space, spaces.Tuple | spaces.Dict):
+def _numbers_in(space: Any, what: str) -> Iterator[tuple[int, int]]:
+    """(how many values, the first of them) of each whole number that the space is made of."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
         for part in _parts(space):
-            yield from _sizes(part, what)
+            yield from _numbers_in(part, what)
+    elif isinstance(space, WHOLE):
+        leaf: Any = space
+        sizes = (
+            2 if isinstance(leaf, spaces.MultiBinary) else leaf.nvec if isinstance(leaf, spaces.MultiDiscrete) else leaf.n
+        )
+        columns = (np.broadcast_to(one, leaf.shape).reshape(-1) for one in (sizes, getattr(leaf, "start", 0)))
+        yield from zip(*(column.tolist() for column in columns), strict=True)
     else:
         raise InvalidInput(
             f"the {what} space has a part {shown(space)}, which is no whole number; cut it up: "
@@ -98,7 +152,7 @@ def _parts(space: Any) -> list[Any]:
 
 
 def _flat(space: Any, value: Any) -> Iterator[int]:
-    """The whole numbers of a value, each from 0."""
+    """The whole numbers of a value."""
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             yield from _flat(part, value[key])
@@ -106,23 +160,22 @@ def _flat(space: Any, value: Any) -> Iterator[int]:
         for part, one in zip(space.spaces, value, strict=True):
             yield from _flat(part, one)
     else:
-        first = np.asarray(getattr(space, "start", 0)).reshape(-1)
-        yield from (np.asarray(value).reshape(-1) - first).tolist()
+        yield from np.asarray(value).reshape(-1).tolist()
 
 
-def _shaped(space: Any, digits: Iterator[int]) -> Any:
+def _shaped(space: Any, values: Iterator[int]) -> Any:
     """A value of the space from its whole numbers."""
     if isinstance(space, spaces.Dict):
-        return {key: _shaped(part, digits) for key, part in space.spaces.items()}
+        return {key: _shaped(part, values) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_shaped(part, digits) for part in space.spaces)
+        return tuple(_shaped(part, values) for part in space.spaces)
     if isinstance(space, spaces.Discrete):
-        return next(digits) + int(space.start)
-    taken = np.array([next(digits) for _ in range(math.prod(space.shape))]).reshape(space.shape)
-    return (taken + np.asarray(getattr(space, "start", 0))).astype(space.dtype)
+        return next(values)
+    return np.array([next(values) for _ in range(math.prod(space.shape))]).reshape(space.shape).astype(space.dtype)
 
 
-def _product(sizes: list[int]) -> int:
+def _product(numbers: list[tuple[int, int]]) -> int:
+    sizes = [size for size, _ in numbers]
     total = math.prod(sizes)
     if total > MOST_CELLS:
         raise InvalidInput(
@@ -132,32 +185,15 @@ def _product(sizes: list[int]) -> int:
     return total
 
 
-def _number(sizes: list[int], digits: Iterator[int], value: Any) -> int:
-    number = 0
-    for size, digit in zip(sizes, digits, strict=True):
-        if not 0 <= digit < size or digit != int(digit):
-            raise InvalidInput(f"an observation is {shown(value)}, which its space does not have; mend the one or the other")
-        number = number * size + int(digit)
-    return number
-
-
-def _digits(sizes: list[int], number: int, what: str) -> Iterator[int]:
+def _values(numbers: list[tuple[int, int]], number: int, what: str) -> Iterator[int]:
+    """The whole numbers that stand for `number`, the last counted fastest."""
+    sizes = [size for size, _ in numbers]
     checked = whole_numbers(what, [number], below=math.prod(sizes), what=f"{what}s")[0]
-    return iter(int(digit) for digit in np.unravel_index(checked, sizes))
+    return (int(digit) + first for digit, (_, first) in zip(np.unravel_index(checked, sizes), numbers, strict=True))
 
 
-def _firsts(space: Any) -> Iterator[int]:
-    """The least value of each whole number of the space."""
-    if isinstance(space, spaces.Tuple | spaces.Dict):
-        for part in _parts(space):
-            yield from _firsts(part)
-    else:
-        yield from np.broadcast_to(np.asarray(getattr(space, "start", 0)), space.shape).reshape(-1).tolist()
-
-
-def _names(what: str, sizes: list[int], space: Any) -> list[str] | None:
-    total, firsts = math.prod(sizes), list(_firsts(space))
-    if total > _MOST_NAMED or not 1 < len(sizes) <= _FEW:
+def _names(what: str, numbers: list[tuple[int, int]]) -> list[str] | None:
+    total = math.prod(size for size, _ in numbers)
+    if total > MOST_NAMED or not 1 < len(numbers) <= _FEW:
         return None
-    values = (zip(firsts, _digits(sizes, number, what), strict=True) for number in range(total))
-    return [f"({', '.join(str(first + digit) for first, digit in one)})" for one in values]
+    return [f"({', '.join(map(str, _values(numbers, number, what)))})" for number in range(total)]

@@ -11,12 +11,11 @@ environment in episodes, `estimate_from_log` counts logged episodes. The last tw
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 import gymnasium
 import numpy as np
@@ -48,11 +47,8 @@ from safe2real.systems.discretise import Discretised, finite_value
 from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
 from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spaces, first_of, legend_of_env, name_of
 from safe2real.systems.measure import radii_after
-from safe2real.systems.outcomes import ArrivalCost, Outcomes, cost_on_arrival
+from safe2real.systems.outcomes import MOST_COSTS, ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.rollout import Runnable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Behaviour = Callable[[int, int, np.random.Generator], int]
 """(step, state, rng) -> action"""
@@ -60,10 +56,8 @@ Unvisited = Literal["uniform", "stay"]
 Outcome = tuple[int, int, int, float, bool]
 """(state, action, next state, cost on arrival, terminated)"""
 _MOST_WRITTEN_OUT = 20_000_000  # transitions of unvisited rows
-_COST_LEVELS = 16  # different costs on arrival that a finite system can have; more are refused when it is built
 
 
-@runtime_checkable
 class Generative(Protocol):
     """A simulator that can be started anywhere: `Discretised` is one."""
 
@@ -85,7 +79,7 @@ class Counting:
         delta: probability that some row is farther from the truth than its accuracy.
 
     Raises:
-        InvalidInput: one of them is not what it has to be.
+        InvalidInput: an argument is invalid.
     """
 
     unvisited: Unvisited = "uniform"
@@ -113,7 +107,7 @@ class Costing:
     @property
     def levels(self) -> int:
         """How many different costs there can be, whatever the data show."""
-        return 1 if self.function is None and not self.logged else _COST_LEVELS
+        return 1 if self.function is None and not self.logged else MOST_COSTS
 
     def of(self, episode: LoggedEpisode, place: str) -> Floats:
         """What every step of an episode pays [n]."""
@@ -208,7 +202,7 @@ class EstimatedModel(RowAccuracy, Runnable):
     outcomes: Outcomes  # the empirical rows in the environment's numbers
     log: EpisodeLog | None
     partial: bool  # whether episodes that were cut short are among the samples
-    seen_as: Discretised | Numbering | None = None  # the state of an observation, where observations are no numbers
+    seen_as: Discretised | Numbering | None = None  # numbers observations that are no numbers
 
     def __repr__(self) -> str:
         return f"EstimatedModel({count(self.samples, 'sample')} of {self.source})\n  {self.model}"
@@ -226,7 +220,7 @@ class EstimatedModel(RowAccuracy, Runnable):
 
     @property
     def model(self) -> CMDP:
-        """That of its system."""
+        """The model of its system."""
         return self.system.model
 
     @property
@@ -235,7 +229,17 @@ class EstimatedModel(RowAccuracy, Runnable):
         return self.system.known
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
-        """The (real) environment `env`, which shows numbers, seen as `system`; a continuous one goes in as `Discretised`."""
+        """Show a running environment in the numbers of `system`.
+
+        Args:
+            env: the real environment, with Discrete spaces; wrap a continuous one in `Discretised` first.
+
+        Returns:
+            The environment, for `explore`.
+
+        Raises:
+            InvalidInput: it is of another size.
+        """
         return self.system.as_env(env)
 
     @property
@@ -244,12 +248,21 @@ class EstimatedModel(RowAccuracy, Runnable):
         return RowAccuracy(self.accuracy, self.visits, self.delta, self.certified)
 
     def trajectories(self, log: Any = None, *, partial: bool = False) -> list[Trajectory]:
-        """Logged episodes in the numbers of the model, H steps each: for imports, `clone_baseline` and `estimate_margin`.
+        """Return logged episodes in the model's numbers, H steps each: for imports, `clone_baseline` and `estimate_margin`.
 
-        `log` is anything that `read_episodes` takes, with the observations and actions that the model was estimated from; by
-        default the episodes of the estimate themselves, which cannot be imported as data. Longer episodes are cut at the
-        horizon, terminated ones go on in the absorbing state. With `partial` episodes that were cut short are kept as they
-        are; a margin cannot be estimated from them, because what they left out may be what went wrong.
+        Longer episodes are cut at the horizon; terminated ones go on in the absorbing state.
+
+        Args:
+            log: anything that `read_episodes` takes, with the observations and actions that the model was estimated from.
+                By default the episodes of the estimate themselves, which cannot be imported as data.
+            partial: whether to keep episodes that were cut short. A margin cannot be estimated from them, because what they
+                left out may be what went wrong.
+
+        Returns:
+            One trajectory for each episode.
+
+        Raises:
+            InvalidInput: there is no log, an episode is shorter than the horizon, or it shows what the model does not have.
         """
         chosen = self.log if log is None else log
         if chosen is None:
@@ -264,12 +277,12 @@ class EstimatedModel(RowAccuracy, Runnable):
     def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
         return Trajectory.of(self.model, *_path_of(self.system, self.costing, place, episode), partial=partial)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The system as it was estimated; see `FiniteSystem.plot`."""
-        return self.system.plot(path)
-
     def describe(self) -> str:
-        """What was estimated from what, how accurate it is, and what that means for a run."""
+        """Say what was estimated from what data, how accurate it is, and what that means for a run.
+
+        Returns:
+            Some lines of text.
+        """
         model, known = self.system.model, int(self.system.known.sum())
         unseen = self.unvisited
         lines = [
@@ -320,7 +333,7 @@ def _path_of(system: FiniteSystem, costing: Costing, place: str, episode: Logged
     return states, actions
 
 
-def _knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
+def _marked_with_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
     """Mark the kernel with the fingerprints of the episodes that it was estimated from, so that imports can refuse them."""
     marks = set[int]()
     for i, episode in enumerate(log.episodes):
@@ -334,13 +347,13 @@ def _knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) ->
 
 def _refuse_short(log: EpisodeLog, horizon: int) -> None:
     """Refuse episodes that stop before the horizon without an end."""
-    short = log.too_short(horizon)
+    short = {i: one.length for i, one in enumerate(log.episodes) if one.length < horizon and not one.terminated}
     if short:
-        lengths = [log.episodes[i].length for i in short]
+        first, length = next(iter(short.items()))
         raise InvalidInput(
             f"{len(short)} of {len(log.episodes)} episodes stop before the horizon of {horizon} although they did not "
-            f"terminate, the first of them episode {short[0]} after {lengths[0]} steps; choose a horizon of at most "
-            f"{min(lengths)}, or partial=True to use what there is of them"
+            f"terminate, the first of them episode {first} after {length} steps; choose a horizon of at most "
+            f"{min(short.values())}, or partial=True to use what there is of them"
         )
 
 
@@ -376,7 +389,7 @@ def estimate_by_sampling(
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: the simulator has no `sample`, or what is given does not fit it.
+        InvalidInput: the simulator has no `sample`, or an argument does not fit it.
 
     Example:
         >>> class Coin:
@@ -408,9 +421,9 @@ def estimate_by_sampling(
     legend = task.legend_of(simulator, simulator.num_states, simulator.num_actions)
     if task.description.start is None and not isinstance(simulator, gymnasium.Env):
         raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
-    resets = _RESETS if task.description.start is None else 0
+    check_function("simulator.sample", simulator.sample, "state, action, rng")
     with progress_bar("rows sampled", progress) as report:
-        seen = _sample_rows(simulator, wanted, seed, task.costing, resets=resets, report=report)
+        seen = _sample_rows(simulator, task, wanted, seed=seed, report=report)
     source = f"{name_of(simulator)} started anywhere, {wanted} in every row"
     return task.estimated(seen, source, legend, seen_as=simulator if isinstance(simulator, Discretised) else None)
 
@@ -442,7 +455,7 @@ def estimate_by_running(
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: what is given does not fit the environment, or it cuts an episode short.
+        InvalidInput: an argument does not fit the environment, or it cuts an episode short.
 
     Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
     environment is a finite Markov system (cells of a `Discretised` one are not, in episodes), and that with `partial` no
@@ -489,7 +502,7 @@ def estimate_from_log(
         episodes, so that imports can refuse them.
 
     Raises:
-        InvalidInput: the log cannot be read, does not fit what is given, or has episodes that are cut short.
+        InvalidInput: the log cannot be read, does not fit the arguments, or has episodes that are cut short.
 
     Example:
         >>> estimated = estimate_from_log([([0, 1, 0], [0, 1]), ([0, 1, 1], [0, 0])], 2)
@@ -507,7 +520,7 @@ def estimate_from_log(
         _refuse_short(episodes, task.horizon)
     seen = _count_log(episodes, task.costing)
     found = task.estimated(seen, f"{len(episodes.episodes):,} logged episodes", legend, seen_as=discretiser)
-    system = _knowing_its_log(found.system, task.costing, episodes)
+    system = _marked_with_log(found.system, task.costing, episodes)
     return replace(found, system=system, log=episodes, partial=task.counting.partial)
 
 
@@ -577,29 +590,21 @@ class _Task:
         )
 
 
-def _sample_rows(
-    source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None
-) -> OutcomeCounts:
-    """Draw `count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
-
-    Where episodes begin is seen from so many `resets` of it.
-    """
-    check_function("source.sample", source.sample, "state, action, rng")
-    num_states = positive_integer("source.num_states", source.num_states)
-    seen = OutcomeCounts(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
+def _sample_rows(simulator: Any, task: _Task, count: int, *, seed: int, report: Report | None) -> OutcomeCounts:
+    """Draw `count` samples of every row, those of (s, a) from a generator made of (seed, s, a); then see where it resets."""
+    given, seen = task.costing.function, OutcomeCounts(simulator.num_states, simulator.num_actions, task.costing.levels)
     for s in range(seen.num_states):
         for a in range(seen.num_actions):
             rng = np.random.default_rng((seed, s, a))
             for _ in range(count):
-                after, reward, terminated = _sampled(f"sample({s}, {a})", source.sample(s, a, rng), seen.num_states)
-                given = costing.function
+                after, reward, terminated = _sampled(f"sample({s}, {a})", simulator.sample(s, a, rng), seen.num_states)
                 paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, reward, terminated)
                 seen.add((s, a, after, paid, terminated), reward)
             if report is not None:
                 report(s * seen.num_actions + a + 1, seen.num_states * seen.num_actions)
     rng = np.random.default_rng(seed)
-    for i in range(resets):
-        seen.starts[_observed(f"reset {i}", source.reset(seed=int(rng.integers(2**31)))[0], source)] += 1
+    for i in range(_RESETS if task.description.start is None else 0):
+        seen.starts[_observed(f"reset {i}", simulator.reset(seed=int(rng.integers(2**31)))[0], simulator)] += 1
     return seen
 
 
@@ -631,12 +636,12 @@ def _run_episodes(
     *,
     policy: MarkovPolicy | Behaviour | None,
     seed: int,
-    report: Report | None = None,
+    report: Report | None,
 ) -> EpisodeLog:
     """Run episodes of `env` of at most the task's steps, with uniformly random actions unless there is a `policy`."""
     horizon, wants_costs, partial = task.horizon, task.costing.logged, task.counting.partial
     num_states, num_actions = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
-    first_action = int(getattr(env.action_space, "start", 0))
+    first_action = first_of(env.action_space)
     rng, used = np.random.default_rng(seed), set[int]()
     resets = (int(rng.integers(2**31)) for _ in repeat(None))
     act = _behaviour(policy, horizon, num_states, num_actions)
@@ -693,7 +698,7 @@ def _observed(place: str, observation: Any, env: gymnasium.Env[Any, Any]) -> int
     space: Any = env.observation_space
     number = observation.item() if isinstance(observation, np.ndarray) and observation.ndim == 0 else observation
     if isinstance(number, (int, np.integer)):
-        number = int(number) - int(getattr(space, "start", 0))
+        number = int(number) - first_of(space)
     return _within(f"{place}: the observation, counted from 0,", number, int(space.n))
 
 

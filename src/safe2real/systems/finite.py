@@ -17,10 +17,9 @@ collected and nothing is done. Costs of a state AND an action are paid in the st
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -46,10 +45,6 @@ from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spa
 from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes, TransitionTable
 from safe2real.systems.rollout import Runnable
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 LOGGED = "logged"
 """As a cost: the costs of the data that a system is estimated from."""
 _LONGEST_BASE = 40  # characters of a name that something is added to
@@ -57,7 +52,7 @@ _LONGEST_BASE = 40  # characters of a name that something is added to
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class SystemDescription:
-    """What a table or samples of an environment do not say of a finite system: costs, the end, the start, names.
+    """The parts of a finite system that a table or samples do not contain: costs, the end, the start, names.
 
     `from_gymnasium`, `from_dynamics` and the three `estimate_...` functions take it. All of it is about the environment's
     own S states and A actions.
@@ -115,14 +110,24 @@ class SystemDescription:
 
     @classmethod
     def of(cls, given: SystemDescription | None) -> SystemDescription:
-        """Return what is given, or an empty description; refuse anything else."""
+        """Return what is given, or an empty description.
+
+        Args:
+            given: a description, or None.
+
+        Returns:
+            A description.
+
+        Raises:
+            InvalidInput: it is something else.
+        """
         if given is not None and not isinstance(given, cls):
             raise InvalidInput(f"description is {shown(given)}; give SystemDescription(cost=..., limit=...)")
         return cls() if given is None else given
 
     @property
     def legend(self) -> Legend:
-        """The names that are given."""
+        """The given names."""
         return Legend.of(self.state_names, self.action_names, self.positions)
 
     @property
@@ -167,9 +172,16 @@ class FiniteSystem(Runnable):
         return f"FiniteSystem(of an environment with {self.ended.size} states)\n  {self.model}"
 
     def where(self, states: ArrayLike) -> Floats:
-        """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for.
+        """Return the reward that is 1 in all states that stand for some of the environment's, else 0.
 
-        `states` are numbers, or a boolean for each state of the environment.
+        Args:
+            states: of the environment: numbers [n], or a boolean for each [states of the environment].
+
+        Returns:
+            A reward [S, A] to plan for.
+
+        Raises:
+            InvalidInput: the environment has no such state.
         """
         given, size = np.asarray(list(states) if isinstance(states, (set, frozenset)) else states), self.ended.size
         if given.dtype == np.bool_ and given.shape == (size,):
@@ -192,20 +204,46 @@ class FiniteSystem(Runnable):
         return frozen((self.reward - low) / (high - low) if high > low else np.zeros(self.reward.shape))
 
     def state_of(self, state: int, cost: float = 0.0, terminated: bool = False) -> int:
-        """The state of the model for a state of the environment that was entered at this cost."""
+        """Return the state of the model for a state of the environment, by how it was entered.
+
+        Args:
+            state: the environment's.
+            cost: paid on arrival.
+            terminated: whether the episode ended there.
+
+        Returns:
+            The model's state.
+
+        Raises:
+            OutsideModel: the model has no such state, or none that is entered like that.
+        """
         arrival = (int(state), float(cost), bool(terminated))
         if state < 0 or arrival not in self.arrivals:
-            raise rows.not_here(f"the environment entered state {state}", arrival)
+            raise rows.unknown_arrival(f"the environment entered state {state}", arrival)
         return self.arrivals[arrival]
 
     def after_end_of(self, state: int) -> int:
-        """The state that follows one in which, or after which, the episode has ended."""
+        """Return the state that follows one in which, or after which, the episode has ended.
+
+        Args:
+            state: the model's.
+
+        Returns:
+            An absorbing state of the model.
+        """
         return int(self.model.kernel.row(state * self.model.num_actions)[0][0])
 
     def per_state(self, values: ArrayLike) -> Any:
-        """An array over the environment's states (first axis) as one over the model's; after the end its first entry.
+        """Return an array over the environment's states as one over the model's, for a policy's actions or probabilities.
 
-        For a policy given as actions [S] or probabilities [S, A]: what is done after the end does not matter.
+        Args:
+            values: [states of the environment, ...], one entry for each.
+
+        Returns:
+            One entry for each state of the model. After the end, where no action matters, it is the first entry.
+
+        Raises:
+            InvalidInput: the first axis has another length.
         """
         given = np.asarray(values)
         if given.ndim == 0 or len(given) != self.ended.size:
@@ -244,9 +282,18 @@ class FiniteSystem(Runnable):
         return rows.kernel_in(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.steps)
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
-        """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign.
+        """Show a running environment, usually the real one, in the model's numbers.
 
         A cost that is a function of transitions is computed from what THIS environment shows, its rewards too.
+
+        Args:
+            env: with as many states and actions as the environment that the system was made of.
+
+        Returns:
+            The environment, for `explore` and `roll_out`.
+
+        Raises:
+            InvalidInput: it is of another size.
         """
         return FiniteEnv(env, self)
 
@@ -254,24 +301,6 @@ class FiniteSystem(Runnable):
     def translation(self) -> FiniteTranslation:
         """Between the environment's observations and actions and the model's numbers, for agents."""
         return FiniteTranslation(self)
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """The system: its states where they lie, with start, costs and ends; without positions, which leads to which.
-
-        Args:
-            path: where to keep it, e.g. "system.png"; nowhere if None.
-
-        Returns:
-            A matplotlib figure; no display is needed.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-            InvalidInput: the path cannot be written.
-        """
-        from safe2real.plots.style import kept
-        from safe2real.plots.system import draw_system
-
-        return kept(draw_system(self.model), path)
 
     def _check_start(self, env: gymnasium.Env[Any, Any]) -> None:
         given = getattr(env.unwrapped, "initial_state_distrib", None)

@@ -19,11 +19,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real.errors import InvalidInput, OutsideModel, StepLimit
+from safe2real.errors import InvalidInput, StepLimit
 from safe2real.model.names import Legend
 from safe2real.model.validation import finite_number, shown
 from safe2real.systems.enumerated import WHOLE
-from safe2real.systems.outcomes import cost_on_arrival, not_here
+from safe2real.systems.outcomes import cost_on_arrival, unknown_arrival
 
 if TYPE_CHECKING:
     from safe2real.systems.finite import FiniteSystem
@@ -34,7 +34,7 @@ NAMELESS = Legend()
 class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment seen as a `FiniteSystem`: Discrete spaces, and episodes of exactly H steps.
 
-    After the end of the environment's episode the wrapper goes on alone, in the absorbing state.
+    After the environment's episode has ended, the wrapper stays in the absorbing state up to the horizon.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], system: FiniteSystem) -> None:
@@ -55,12 +55,36 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._over = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode of the environment.
+
+        Args:
+            seed: of the environment's random numbers; None goes on with them.
+            options: passed to the environment.
+
+        Returns:
+            The first state in the model's numbers, and the environment's information.
+
+        Raises:
+            OutsideModel: the episode starts in a state that the model does not have.
+        """
         state, info = self.env.reset(seed=seed, options=options)
         self._state, self._step, self._over = self._number(state), 0, False
         self._seen = self.system.state_of(self._state)
         return self._seen, info
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Act for one step.
+
+        Args:
+            action: its number.
+
+        Returns:
+            The next state in the model's numbers, the reward, False, whether the horizon is reached, and information.
+
+        Raises:
+            StepLimit: the environment cut the episode off before the horizon.
+            OutsideModel: the step leads to a state, or has a cost, that the model does not have.
+        """
         self._step += 1
         last = self._step >= self.system.model.steps
         if self._over:
@@ -99,7 +123,7 @@ def first_of(space: Any) -> int:
 
 
 def check_spaces(env: Any) -> None:
-    """Refuse what is not an environment with Discrete observations and actions."""
+    """Refuse anything but an environment with Discrete observations and actions."""
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment, e.g. gymnasium.make(...)")
     for what, space in (("observation", env.observation_space), ("action", env.action_space)):
@@ -127,7 +151,7 @@ class FiniteTranslation:
         action_of: Callable[[int], Any] | None = None,
     ) -> None:
         """`state_of` numbers an observation and `action_of` names an action, where the environment's are no numbers."""
-        self._system, self.shape = system, (system.model.steps, *system.model.shape[1:])
+        self._system = system
         self._number = state_of or (lambda observation: state_number(observation, system.first_state))
         self.action_of = action_of or (lambda action: action + system.first_action)
         ways: dict[int, list[tuple[float, int]]] = {}  # (cost, state) of every way to enter a state and go on
@@ -150,7 +174,7 @@ class FiniteTranslation:
             paid = cost_on_arrival(given, int(system.origin[state]), action, here, float(reward), False)
             return system.state_of(here, paid)
         if not ways:
-            raise not_here(f"the environment entered state {here}", (here, 0.0, False))
+            raise unknown_arrival(f"the environment entered state {here}", (here, 0.0, False))
         if len(ways) > 1:
             costs = " and ".join(f"{paid:g}" for paid, _ in sorted(ways))
             raise InvalidInput(
@@ -158,27 +182,6 @@ class FiniteTranslation:
                 "what the last step paid: agent(observation, reward=reward), or cost= where the environment says the cost"
             )
         return ways[0][1]
-
-
-class ListedTranslation:
-    """States and actions that were listed by the user, as for `from_dynamics`."""
-
-    def __init__(self, shape: tuple[int, int, int], states: Sequence[Hashable], actions: Sequence[Hashable]) -> None:
-        self.shape = shape
-        self._states = {state: number for number, state in enumerate(states)}
-        self._actions = tuple(actions)
-
-    def begin(self, observation: Any) -> int:
-        key = key_of(observation)
-        if not isinstance(key, Hashable) or key not in self._states:
-            raise OutsideModel(f"an observation is {shown(observation)}, which is none of the {len(self._states)} states")
-        return self._states[key]
-
-    def follow(self, state: int, action: int, observation: Any, reward: float | None, cost: float | None) -> int:
-        return self.begin(observation)
-
-    def action_of(self, action: int) -> Hashable:
-        return self._actions[action]
 
 
 def key_of(value: Any) -> Any:
@@ -196,7 +199,7 @@ def legend_of_env(
     num_actions: int,
     given: Legend = NAMELESS,
 ) -> Legend:
-    """Return the names that are given, and for what is not given those that the environment (or None) states itself.
+    """Return the given names; missing ones are those of the environment, if there is one and it has names.
 
     Raises:
         InvalidInput: the given names are of another size.
@@ -246,13 +249,10 @@ def _fitting(names: Any, size: int) -> tuple[str, ...]:
 
 
 def _grid_of(core: Any, num_states: int) -> ArrayLike | None:
-    for shape in (np.shape(getattr(core, "desc", ())), getattr(core, "shape", None), _sides(core)):
+    sides = getattr(core, "nrow", None), getattr(core, "ncol", None)
+    for shape in (np.shape(getattr(core, "desc", ())), getattr(core, "shape", None), sides):
         if isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape):
             rows, columns = int(shape[0]), int(shape[1])
             if rows * columns == num_states and min(rows, columns) > 1:
                 return grid_positions(rows, columns)
     return None
-
-
-def _sides(core: Any) -> tuple[Any, Any]:
-    return getattr(core, "nrow", None), getattr(core, "ncol", None)

@@ -62,6 +62,8 @@ def estimate_mismatch_gap(
 ) -> SeparationEstimate:
     """Estimate the mismatch gap: Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on sigma_s).
 
+    Lines 1 to 3, the episodes, come first: on the real system, or by `collect` on a known one.
+
     Args:
         counts: of the episodes.
         delta: probability that a bound on some row's distance is wrong.
@@ -79,14 +81,15 @@ def estimate_mismatch_gap(
     simulator = counts.simulator
     system = System(simulator.num_states, simulator.num_actions, counts.horizon)
     visits = counts.visits
-    widths = radii_after(rule, counts.tally.visits, counts.tally.length, system, delta).reshape(visits.shape)
-    distances = counts.distances().reshape(visits.shape)
-    lower = np.maximum(distances - widths, 0.0)
+    widths = radii_after(rule, counts.tally.visits, counts.tally.length, system, delta).reshape(visits.shape)  # rho
+    distances = counts.distances().reshape(visits.shape)  # of P-hat from the simulator
+    lower = np.maximum(distances - widths, 0.0)  # Line 4: L
     upper = np.minimum(distances + widths, 1.0)
     often = visits >= positive_integer("min_visits", min_visits)
-    detected = often & (lower > 0.0)
+    detected = often & (lower > 0.0)  # Line 4: C
+    gap = min(1.0, float(lower[detected].min())) if detected.any() else 0.0  # Lines 5 to 8
     return SeparationEstimate(
-        gap=min(1.0, float(lower[detected].min())) if detected.any() else 0.0,
+        gap=gap,
         detected=detected,
         undecided=~detected & (upper > resolution),
         lower_bounds=lower,
@@ -185,34 +188,30 @@ def _check_sums(returns: Floats, ranges: Sequence[tuple[float, float]]) -> None:
         )
 
 
-def clone_baseline(
-    model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0, per_step: bool = False
-) -> MarkovPolicy:
+def clone_baseline(model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0) -> MarkovPolicy:
     """Make a policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
 
     Args:
         model: whose states and actions the demonstrations are in.
         demonstrations: episodes of H steps.
         smoothing: at least 0; with 0 the demonstrated frequencies are copied.
-        per_step: count each step apart, and not all steps together.
 
     Returns:
-        The policy, uniform in states without a visit. Nothing says that it is safe: measure it with `estimate_margin`.
+        The policy, the same at every step, uniform in states without a visit. Nothing says that it is safe: measure it with
+        `estimate_margin`.
 
     Raises:
-        InvalidInput: no demonstration, one that is none of `model`, or a negative smoothing.
+        InvalidInput: no demonstration, one of another system, or a negative smoothing.
     """
     if finite_number("smoothing", smoothing) < 0.0:
         raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
     if len(demonstrations) == 0:
         raise InvalidInput("no demonstration was given; a policy cannot be cloned from nothing")
-    counts = np.zeros((model.horizon, model.num_states, model.num_actions))
+    counts = np.zeros((model.num_states, model.num_actions))
     for episode in demonstrations:
         checked = check_trajectory(model, episode)
-        np.add.at(counts, (np.arange(model.steps), checked.states[:-1], checked.actions), 1.0)
-    if not per_step:
-        counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
-    return MarkovPolicy.proportional(counts + smoothing)
+        np.add.at(counts, (checked.states[:-1], checked.actions), 1.0)
+    return MarkovPolicy.proportional(np.broadcast_to(counts + smoothing, model.shape))
 
 
 def spans(
@@ -238,7 +237,7 @@ def spans(
         model: with the constraints; of its rows only those count that are `known`.
         known: [S, A] or [H, S, A], rows that are exactly the model's on the real system.
         support: what can follow in the other rows; all states can if None.
-        sums: each [1 or H, S, A], what is summed instead of the constraints' utilities.
+        sums: each [1 or H, S, A], tables to sum instead of the constraints' utilities.
 
     Returns:
         [K] pairs, or one for each of `sums`. They hold on every real system for which `known` and `support` are true,

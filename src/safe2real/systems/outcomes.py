@@ -38,7 +38,7 @@ ArrivalCost = Callable[[int, int, int, float, bool], float]
 """cost(state, action, next state, reward, terminated) in [0, 1]."""
 ENDED = -1
 """In place of an environment's state: the absorbing state after the end of an episode, with what a step there costs."""
-_MOST_COSTS = 16  # different costs of transitions: each can add a copy of every state
+MOST_COSTS = 16  # different costs of transitions: each can add a copy of every state
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -88,12 +88,13 @@ def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, t
 def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival, int]:
     """Number all ways to enter a state, from `start` [S] on; states that nothing enters are kept as they are.
 
-    Every state keeps its number of the environment for one way to enter it. Further ways follow, then what is `ENDED`.
+    Every state keeps its number of the environment for one way to enter it. Further ways follow, then the absorbing states
+    (`ENDED`).
     """
     costs = np.unique(outcomes.costs)
-    if costs.size > _MOST_COSTS:
+    if costs.size > MOST_COSTS:
         raise InvalidInput(
-            f"transitions have {costs.size} different costs; at most {_MOST_COSTS} can be told apart by copies of states: "
+            f"transitions have {costs.size} different costs; at most {MOST_COSTS} can be told apart by copies of states: "
             "round them, or give cost as an array over states and actions"
         )
     found: dict[Arrival, None] = {}
@@ -193,7 +194,7 @@ def read_table(table: TransitionTable) -> Outcomes:
 
 
 def _indexed(name: str, value: Any) -> Mapping[int, Any]:
-    """A mapping as it is, a list as one from its positions."""
+    """Return a mapping unchanged, and a list as a mapping from positions."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, (list, tuple)):
@@ -250,7 +251,7 @@ def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArra
             if arrival in acting:
                 first = after.index(-1)
                 missing = outcomes.arrivals_of(row)[first]
-                raise not_here(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
+                raise unknown_arrival(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
             actions, after, probabilities = every, [index] * every.size, np.ones(every.size)
         columns.append((np.full(len(after), index), actions, np.array(after), probabilities))
     states, actions, successors, probabilities = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -259,7 +260,7 @@ def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArra
     )
 
 
-def not_here(event: str, arrival: Arrival) -> OutsideModel:
+def unknown_arrival(event: str, arrival: Arrival) -> OutsideModel:
     """Return the error for an arrival that a system has no state for."""
     _, cost, terminated = arrival
     return OutsideModel(

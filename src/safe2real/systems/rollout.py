@@ -1,4 +1,4 @@
-"""What a plan is worth when it runs: episodes in an environment, means with confidence intervals, beside what was promised.
+"""Rollouts of plans: episodes in an environment, means with confidence intervals, compared with the plan's bounds.
 
 The value is the sum of the reward that was planned for, the costs are those of the constraints, both by the model's tables
 along what the environment did. All intervals hold together with probability 1 - delta, and at every number of episodes at
@@ -8,12 +8,13 @@ once (`evidence.mean_bounds`): look as often as you like. They are about the env
 from __future__ import annotations
 
 import math
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import repeat, zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,9 +31,12 @@ from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.systems.measure import spans
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 class Agreement(StrEnum):
-    """What was observed beside what was promised."""
+    """The interval that was observed, compared with the bound that was promised."""
 
     CONFIRMED = "confirmed"
     """The whole interval keeps the promise."""
@@ -56,7 +60,7 @@ class Observed:
 
     @property
     def agreement(self) -> Agreement:
-        """Whether the interval keeps the promise, breaks it, or leaves it open."""
+        """Whether the interval satisfies the bound, violates it, or leaves it open."""
         if self.promised is None:
             return Agreement.NOTHING_PROMISED
         sign = 1.0 if self.relation == ">=" else -1.0
@@ -66,7 +70,11 @@ class Observed:
         return Agreement.CONFIRMED if worst >= sign * self.promised - ROUNDING else Agreement.CONSISTENT
 
     def describe(self) -> str:
-        """In words."""
+        """Say the mean, its interval, and whether they agree with the promise.
+
+        Returns:
+            One line.
+        """
         ends = f"[{rounded_down(self.low)}, {rounded_up(self.high)}]"
         found = f"{self.name}: {self.mean:.6g} on average, expected in {ends}"
         if self.promised is None:
@@ -77,7 +85,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rollout:
-    """What was seen of a plan or a policy; `describe()` says it in words."""
+    """Measured episodes of a plan or a policy; `describe()` reports them in words."""
 
     episodes: int
     delta: float  # all intervals hold together with probability 1 - delta
@@ -96,12 +104,16 @@ class Rollout:
 
     @property
     def contradicted(self) -> tuple[Observed, ...]:
-        """What was promised and is not so."""
+        """Quantities whose interval contradicts the plan's bound."""
         found = (*self.constraints, *(() if self.value is None else (self.value,)))
         return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
 
     def describe(self) -> str:
-        """The figures, how sure they are, and whether they agree with what was promised."""
+        """Say what was observed, how certain it is, and whether it agrees with the promises.
+
+        Returns:
+            Some lines of text.
+        """
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
         head = f"{count(self.episodes, 'episode')} of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
@@ -115,7 +127,7 @@ class Rollout:
 
 
 def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
-    """[K] what the states would cost that the last steps led to, if there were another step; 0 of what is no cost."""
+    """[K] mean cost of the states that the last steps led to, least over actions; 0 for a constraint that is no cost."""
     if model.counts_end:
         return frozen(np.zeros(model.num_constraints))
     ends = np.array([one.states[-1] for one in seen], dtype=np.int64)
@@ -198,7 +210,7 @@ def _observed_constraints(
 
 
 class Runnable:
-    """What every system offers for running a plan: an agent in the environment's words, and rollouts with intervals."""
+    """What every system offers: a picture, an agent in the environment's words, and rollouts of plans with intervals."""
 
     __slots__ = ()
 
@@ -206,6 +218,24 @@ class Runnable:
     @abstractmethod
     def translation(self) -> Translation:
         """Between the environment's observations and actions and the model's numbers."""
+
+    def plot(self: Any, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The system: its states where they lie, with start, costs and ends; without positions, which leads to which.
+
+        Args:
+            path: where to keep it, e.g. "system.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written.
+        """
+        from safe2real.plots.style import kept
+        from safe2real.plots.system import draw_system
+
+        return kept(draw_system(self.model), path)
 
     def agent(self: Any, policy: Any, *, seed: int = 0) -> Agent:
         """What acts by a policy, or by that of a plan, in the environment's own observations and actions.

@@ -99,6 +99,12 @@ class WindyGrid:
         samples only if the weakest wind of instance III blows on (3, 2), between the start and the wall, and the third cell
         is (1, 3) or (2, 4), which the uniform policy visits about equally rarely. Of these two, (1, 3) has the wall below
         it: there the paper's example, *up* sending the agent downward, is a move away from the wall that ends in it.
+
+        Args:
+            wind: the probability that wind reverses a move, one for all cells or one for each.
+
+        Returns:
+            The grid.
         """
         return cls(windy=_PAPER_WINDY, wind=wind)
 
@@ -113,60 +119,120 @@ class WindyGrid:
         return len(ACTIONS)
 
     def state(self, cell: Cell) -> int:
-        """The number of a cell."""
+        """Return the number of a cell.
+
+        Args:
+            cell: (row, column).
+
+        Returns:
+            row * size + column.
+
+        Raises:
+            InvalidInput: the cell is not on the grid.
+        """
         row, column = _as_cell("cell", cell, self.size)
         return row * self.size + column
 
     def cell(self, state: int) -> Cell:
-        """The (row, column) of a state."""
+        """Return the cell of a state.
+
+        Args:
+            state: its number.
+
+        Returns:
+            (row, column).
+
+        Raises:
+            InvalidInput: there is no such state.
+        """
         if not 0 <= state < self.num_states:
             raise InvalidInput(f"state is {state}; states run from 0 to {self.num_states - 1}")
         return int(state) // self.size, int(state) % self.size
 
     def simulator(self) -> Kernel:
-        """P_sim: no wind anywhere."""
+        """Return P_sim: no wind anywhere.
+
+        Returns:
+            The kernel.
+        """
         return self._kernel(np.zeros(self.num_states))
 
     def real(self) -> Kernel:
-        """P_real: the wind reverses moves on the windy cells. Rows of all other cells equal the simulator's bit for bit."""
+        """Return P_real: the wind reverses moves on the windy cells.
+
+        Returns:
+            The kernel. Rows of all other cells equal the simulator's bit for bit.
+        """
         strength = np.zeros(self.num_states)
         for cell, value in zip(self.windy, self.wind, strict=True):
             strength[self.state(cell)] = value
         return self._kernel(strength)
 
     def safety(self) -> Floats:
-        """c(s, a) [S, A]: 1 where s is safe, 0 where it is a wall cell."""
+        """Return the utility c(s, a) of the constraint.
+
+        Returns:
+            [S, A], 1 where s is safe, 0 where it is a wall cell.
+        """
         utility = np.ones((self.num_states, self.num_actions))
         utility[[self.state(cell) for cell in self.wall]] = 0.0
         return frozen(utility)
 
     def cmdp(self, kernel: Kernel, threshold: float) -> CMDP:
-        """The task on `kernel` (real, simulated or an estimate): at least `threshold` of the H steps in safe cells."""
+        """Return the task on a kernel: at least `threshold` of the H steps in safe cells, in expectation.
+
+        Args:
+            kernel: the real one, the simulator's or an estimate.
+            threshold: of the expected number of steps in safe cells.
+
+        Returns:
+            The model, with names and positions of the cells.
+        """
         constraint = AtLeast(self.safety(), threshold, name="safety")
         return CMDP.of(kernel, self.horizon, self.state(self.start), constraint).with_legend(self.legend())
 
     def legend(self) -> Legend:
-        """Cells and moves by name, and where the cells lie."""
+        """Return the names of cells and moves, and where the cells lie.
+
+        Returns:
+            The legend.
+        """
         cells = [f"cell {self.cell(state)}" for state in range(self.num_states)]
         return Legend.of(cells, ACTIONS, grid_positions(self.size, self.size))
 
     def neighbours(self) -> Kernel:
-        """A support to declare: an action leads to the cell itself or to a neighbour. The probabilities mean nothing."""
+        """Return a support to declare: an action leads to the cell itself or to a neighbour.
+
+        Returns:
+            A kernel whose zeros are the declaration; its probabilities mean nothing.
+        """
         position = np.stack(np.divmod(np.arange(self.num_states), self.size), axis=1)  # [S, 2]
         near = np.abs(position[:, None, :] - position[None, :, :]).sum(axis=2) <= 1  # [S, S]
         rows = np.repeat((near / near.sum(axis=1, keepdims=True))[:, None, :], self.num_actions, axis=1)
         return Kernel.from_dense(rows)
 
     def gaps(self) -> Floats:
-        """Total variation distance [S, A] between the real and the simulated row of every pair."""
+        """Return how far the simulator is off.
+
+        Returns:
+            [S, A] total variation distance between the real and the simulated row of every pair.
+        """
         return self.real().distances_to(self.simulator())
 
     def mismatch(self) -> NDArray[np.bool_]:
-        """B [S, A]: the pairs where the simulator is wrong."""
+        """Return the mismatch region B.
+
+        Returns:
+            [S, A], true where the simulator is wrong.
+        """
         return frozen(self.gaps() > 0.0)
 
     def mismatch_gap(self) -> float:
-        """sigma_s, the smallest positive entry of `gaps`; 1.0 if there is none, for then every separation holds."""
+        """Return sigma_s, the smallest positive entry of `gaps`.
+
+        Returns:
+            A distance; 1.0 if the simulator is right everywhere, because every separation holds then.
+        """
         gaps = self.gaps()
         return float(gaps[gaps > 0.0].min(initial=1.0))
 

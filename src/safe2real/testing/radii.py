@@ -71,17 +71,20 @@ class RadiusContract(ABC):
 
         A loose radius could forget R or delta and still cover small systems, so this is asked of the formula itself.
         """
-        radius, visits = self.make(), np.array([10**6, 10**9])
+        radius = self.make()
         if not radius.certified:
             return  # it promises nothing, and everything computed with it says so
-        drawn = ((possible, min(possible, 4)) for possible, _, _ in _drawn_points())
-        for possible, seen in ((2, 2), (12, 3), (20, 2), (50, 50), (700, 30), (100_000, 4), *drawn):
-            first = _capped(radius, visits, seen, _shape(possible, 1, 0.2))
-            most = 10**9 // possible
+        named = ((2, 2), (12, 3), (20, 2), (50, 50), (700, 30), (100_000, 4))
+        points = [(possible, seen, 10**6, 1) for possible, seen in named]
+        points += [(one.possible, one.seen, one.visits, one.others) for one in _drawn_points()]
+        for possible, seen, early, others in points:
+            visits = np.array([early, 10**9])
+            first = _capped(radius, visits, seen, _shape(possible, 1, 0.2, others=others))
+            most = 10**9 // (possible * others)
             more = ((10**3, 1, 0.2), (most, 1, 0.2), (1, 1, 1e-3), (1, 1, 1e-9), (1, 10**3, 0.2), (1, most, 0.2))
             for actions, steps, delta in more:
                 needed = np.log(actions * steps * 0.2 / delta)
-                shape = _shape(possible, actions, delta, steps)
+                shape = _shape(possible, actions, delta, steps, others=others)
                 gained = 2.0 * visits * (_capped(radius, visits, seen, shape) ** 2 - first**2)
                 assert (gained >= 0.95 * needed).all(), (
                     f"from {possible} rows, delta 0.2 to {shape.rows} rows, delta {delta:g} "
@@ -114,10 +117,14 @@ class RadiusContract(ABC):
         radius = self.make()
         if not radius.certified:
             return
-        named = product((2, 3, 12), (1, 10**3, 10**6), (0.5, 0.05, 1e-3, 1e-9, 1e-200))
-        for possible, actions, delta in (*named, *((min(one, 12), more, delta) for one, more, delta in _drawn_points())):
-            shape = _shape(possible, actions, delta)
+        named = [(*one, 1) for one in product((2, 3, 12), (1, 10**3, 10**6), (0.5, 0.05, 1e-3, 1e-9, 1e-200))]
+        drawn = [(min(one.possible, 12), one.actions, one.delta, one.others) for one in _drawn_points()]
+        for possible, actions, delta, others in named + drawn:
+            shape = _shape(possible, actions, delta, others=others)
             found = np.max([_capped(radius, _LOOKS, seen, shape) for seen in range(1, possible + 1)], axis=0)
+            # So many looks show all successors, which are equally likely, with near certainty.
+            all_seen = possible * (1.0 - 1.0 / possible) ** _LOOKS < 1e-9 * _share(shape)
+            found = np.where(all_seen, _capped(radius, _LOOKS, possible, shape), found)
             heads = possible // 2 / possible
             outside = _tail(_LOOKS, heads, found)
             worst = int(np.argmax(outside))
@@ -189,16 +196,46 @@ class RadiusContract(ABC):
         assert np.array_equal(runs[0], runs[1]), "two runs of the same problem differ"
 
 
-def _shape(possible: int, actions: int, delta: float, steps: int = 1) -> RowShape:
-    """A system whose every row has all states as successors, counted per step: R = S A H."""
-    return RowShape(possible, possible * actions * steps, System(possible, actions, steps), delta)
+def _shape(possible: int, actions: int, delta: float, steps: int = 1, *, others: int = 1) -> RowShape:
+    """A system with `others` times as many states as a row has successors, whose rows are not all in doubt.
+
+    With `others` = 1 every row has all states as successors, counted per step: R = S A H.
+    """
+    return RowShape(possible, possible * actions * steps, System(possible * others, actions, steps), delta)
 
 
-def _drawn_points() -> list[tuple[int, int, float]]:
-    """(successors, actions, delta), spread evenly over their logarithms; the same in every run."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Point:
+    """Where a formula is looked at."""
+
+    possible: int  # successors
+    seen: int
+    visits: int
+    actions: int
+    delta: float
+    others: int  # states, in times the successors
+
+
+def _drawn_points() -> list[_Point]:
+    """Points that are spread evenly over their logarithms; the same in every run."""
     rng = np.random.default_rng(5)
-    points = zip(rng.uniform(1.0, 5.0, _DRAWN), rng.uniform(0.0, 4.0, _DRAWN), rng.uniform(-12.0, -0.3, _DRAWN), strict=True)
-    return [(2 + int(10.0**size) // 10, round(10.0**actions), float(10.0**delta)) for size, actions, delta in points]
+    sizes, actions, deltas = (rng.uniform(low, high, _DRAWN) for low, high in ((1.0, 5.0), (0.0, 4.0), (-12.0, -0.3)))
+    places = rng.random((_DRAWN, 3))
+    points = []
+    for size, action, delta, (seen, visits, others) in zip(sizes, actions, deltas, places, strict=True):
+        possible = 2 + int(10.0**size) // 10
+        early = 1e5 * possible  # before, radii are not small yet, or far from their first order
+        points.append(
+            _Point(
+                possible,
+                seen=min(possible, max(2, round(possible**seen))),
+                visits=round(early * (1e9 / early) ** (0.9 * visits)) if early < 1e8 else 10**8,
+                actions=round(10.0**action),
+                delta=float(10.0**delta),
+                others=1 if others < 0.5 else round(10.0 ** (2.0 * others)),
+            )
+        )
+    return points
 
 
 def _share(shape: RowShape) -> float:

@@ -73,14 +73,10 @@ class Transaction(ABC):
 
     # What follows from it, to be overridden where there is a faster way
 
-    def name(self) -> str | None:
-        """The campaign's name; None where there is none, or not one."""
-        header = self.header()
-        return None if header is None else header.name
-
     def identity(self, sequence: int) -> tuple[str | None, str | None]:
         """The campaign's name, and the digest of one event; None for that of number 0."""
-        return self.name(), self.digest_at(sequence) if sequence else None
+        header = self.header()
+        return None if header is None else header.name, self.digest_at(sequence) if sequence else None
 
     def last(self) -> tuple[int, str]:
         """(sequence, digest) of the newest event."""

@@ -133,10 +133,6 @@ class SQLJournal(Journal):
         else:
             self._engine = postgresql_engine(self.url, self.place, lock_patience=PATIENCE)
 
-    @property
-    def read_only(self) -> bool:
-        return self.file is not None and self.file.read_only
-
     def close(self) -> None:
         """Give connections back; what was written is on disk already."""
         self._engine.dispose(close=self._process == os.getpid())
@@ -155,7 +151,7 @@ class SQLJournal(Journal):
     @contextmanager
     def created(self, header: Header) -> Iterator[SQLTransaction]:
         """The tables and the campaign's row, in a place that has none; nothing is there if the block fails."""
-        if self.file is not None and not self.read_only:
+        if self.file is not None and not self.file.read_only:
             try:
                 self.file.prepare(self._engine)
             except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
@@ -183,7 +179,7 @@ class SQLJournal(Journal):
                 f"{self.place} was opened in process {self._process} and is used in {os.getpid()}, its fork; "
                 "open the campaign again in each process"
             )
-        if writing and self.read_only:
+        if writing and self.file is not None and self.file.read_only:
             raise StorageFailure(
                 f"{self.place} can only be read; make the file and its folder writable, then open the campaign again"
             )
@@ -204,10 +200,6 @@ class SQLTransaction(Transaction):
 
     def __init__(self, connection: sql.Connection, place: str) -> None:
         self._connection, self.place = connection, place
-
-    def name(self) -> str | None:
-        names = self._connection.execute(sql.select(campaign_table.c.name)).scalars().all()
-        return str(names[0]) if len(names) == 1 else None
 
     def identity(self, sequence: int) -> tuple[str | None, str | None]:
         rows = self._connection.execute(_IDENTITY, {"sequence": sequence}).all()

@@ -1,21 +1,27 @@
 """One SQLite file: how it is opened, and whether the name still leads to the file that is open.
 
 SQLite keeps what was written last in a second file, NAME-wal. A file that is removed, or replaced by another, under a
-process goes on to be written to by that process, where no other one reads it; so does a log. A file that is put beside
-the log of another one is overwritten by it. Both are looked for here: the first at the beginning of every transaction and
-before and after every commit, by device and inode of the file and of its log, the second when a campaign is opened.
+process goes on to be written to by that process, where no other one reads it; so does a log. Where the index of the log,
+NAME-shm, is removed, processes with different ones overwrite each other's events. A file that is put beside the log of
+another one is overwritten by it. These are looked for here: at the beginning of every transaction and before and after every
+commit, by device and inode of the file, its log and its index; the last when a campaign is opened.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sqlite3
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sql
 
@@ -28,6 +34,18 @@ _LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes (https://www.sqlite.org/fileformat2
 _DIGEST = re.compile(rb"\}([0-9a-f]{64})")  # after the body of an event
 _ON_A_PAGE = 1000  # events, at most
 _TRIES = 3  # before a log is called foreign: another process may be moving it into the file at this moment
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class _Opened:
+    """What all connections of this process to one file share: SQLite opens its log and the log's index once for them."""
+
+    beside: tuple[_Identity | None, ...] = (None, None)  # the log and its index; None until they were read
+
+
+_opened: WeakValueDictionary[_Identity, _Opened] = WeakValueDictionary()  # held by open connections
+_left_open: set[_Opened] = set()  # of which a connection stays open, so that the log stays as it is
+_opening = threading.Lock()
 
 
 class SQLiteFile:
@@ -46,7 +64,8 @@ class SQLiteFile:
     def engine(self, url: sql.URL) -> sql.Engine:
         if self.read_only:
             # Connected anew for each look: another process may write, and may have begun since the last one.
-            engine = read_only_engine(self.path, self._patience)
+            connect = partial(connect_read_only, self.path, self._patience)
+            engine = sql.create_engine("sqlite://", creator=connect, poolclass=sql.NullPool)
         else:
             engine = sql.create_engine(url, connect_args={"timeout": self._patience})
 
@@ -57,19 +76,28 @@ class SQLiteFile:
                 self._checked = True
 
         @sql.event.listens_for(engine, "connect")
-        def _ours_to_begin(connection: Any, record: Any) -> None:
-            record.info["identity"] = _identity_of(self.path)
+        def _prepare_connection(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
             connection.execute("PRAGMA synchronous = FULL")
+            identity = _identity_of(self.path)
+            with _opening:
+                shared = _Opened() if identity is None else _opened.setdefault(identity, _Opened())
+            record.info.update(identity=identity, opened=shared)
+
+        @sql.event.listens_for(engine, "close")
+        def _closed(_: Any, record: Any) -> None:
+            with _opening:
+                record.info.pop("opened", None)  # of the last connection: SQLite closes the log, too
 
         @sql.event.listens_for(engine, "begin")
         def _begin(connection: sql.Connection) -> None:
             writing = connection.get_execution_options().get("safe2real_writing", False)
             self.check_in_place(connection)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-            if connection.info.get("log") is None:  # None: never read, or a file without a log
+            shared = connection.info["opened"]
+            if None in shared.beside:  # never read, or a file without a log
                 connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").all()  # SQLite opens the log to read
-                connection.info["log"] = _identity_of(log_of(self.path))
+                shared.beside = tuple(map(_identity_of, _beside(self.path)))
 
         return engine
 
@@ -82,15 +110,40 @@ class SQLiteFile:
                 f"{self.path} {what} while this process had it open: nothing of this call is recorded. Stop all processes "
                 "that use it, put the right file in its place without -wal and -shm files of another, and open it again"
             )
-        logged, found = connection.info.get("log"), _identity_of(log_of(self.path))
-        if logged is not None and logged != found:  # SQLite never removes a log that a connection has open
+        shared = connection.info["opened"]
+        for path, expected in zip(_beside(self.path), shared.beside, strict=True):
+            found = _identity_of(path)
+            if expected is None or expected == found:  # SQLite never removes these while a connection has them open
+                continue
             what = "was removed" if found is None else "was replaced by another file"
+            begun = f"{path.name} {what} while this process had it open: this call is not acknowledged, and nothing more is "
+            if path == log_of(self.path):
+                raise StorageFailure(
+                    f"the log {begun}recorded. What was acknowledged before may be in the lost log alone: end all processes "
+                    "that use it by SIGTERM, not by SIGKILL; the last one writes its log into the file. Then open it and "
+                    "repeat the call"
+                )
+            self._leave_the_log(shared)
             raise StorageFailure(
-                f"the log {log_of(self.path).name} {what} while this process had it open: this call is not "
-                "acknowledged, and nothing more is recorded. What was acknowledged before may be in the lost log alone: "
-                "end all processes that use it by SIGTERM, not by SIGKILL; the last one writes its log into the file. "
-                "Then open it and repeat the call"
+                f"the index {begun}recorded. What was acknowledged before is in the log {log_of(self.path).name}, which "
+                "must stay in its place: end all processes that use it, then open it and repeat the call"
             )
+
+    def _leave_the_log(self, shared: _Opened) -> None:
+        """Keep this process from writing its log into the file when it closes it.
+
+        Other processes have another index by now, and may have recorded events that this one does not see; its pages would
+        overwrite theirs. SQLite writes the log into the file only when the last connection closes, so one stays open until
+        the process ends: it is never freed, not even when the interpreter ends.
+        """
+        with _opening:
+            if shared in _left_open:
+                return
+            _left_open.add(shared)
+        reader = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(reader))
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -119,11 +172,6 @@ class SQLiteFile:
             cursor.close()
 
 
-def read_only_engine(path: Path, patience: float) -> sql.Engine:
-    """Connects anew each time."""
-    return sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, patience), poolclass=sql.NullPool)
-
-
 def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
     # Without a log no process is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
     # trace beside it (`undisturbed` looks whether that was true to the end). With one, even an empty one, a process has the
@@ -142,6 +190,12 @@ def log_of(path: Path) -> Path:
     return path.resolve().with_name(path.resolve().name + "-wal")
 
 
+def _beside(path: Path) -> tuple[Path, Path]:
+    """The log, and its index, which all processes share: with an index each, they overwrite each other's events."""
+    log = log_of(path)
+    return log, log.with_name(log.name.removesuffix("-wal") + "-shm")
+
+
 def integrity_problems(connection: sql.Connection) -> list[str]:
     """What SQLite finds wrong with its own pages and indexes; empty when nothing is."""
     rows = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
@@ -154,7 +208,7 @@ def check_log(path: Path) -> None:
     Both are opened read-only, so that SQLite moves nothing from the log into the file.
     """
     try:
-        if not log_of(path).stat().st_size or any(_goes_on(path) for _ in range(_TRIES)):
+        if not log_of(path).stat().st_size or any(_fit_together(path) for _ in range(_TRIES)):
             return
     except FileNotFoundError:  # the last process that had it open has closed it, and the log went with it
         return
@@ -165,7 +219,7 @@ def check_log(path: Path) -> None:
     )
 
 
-def _goes_on(path: Path) -> bool:
+def _fit_together(path: Path) -> bool:
     """Whether file and log together are one record that goes on where the file alone ends.
 
     Events are only ever added. So both together hold the last events of the file, the next one comes right after them, and

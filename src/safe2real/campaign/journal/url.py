@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from safe2real.errors import InvalidInput
 
 HIDDEN = "***"
+_LONGEST = 4000  # characters of a message
 PLACES = "give a file name, sqlite:///file, or postgresql://user@host/database"
 ELSEWHERE = "keep secrets in PGPASSWORD, a password file or a service file (postgresql://?service=NAME), not in the place"
 
@@ -40,7 +41,7 @@ def parse_place(url: str | os.PathLike[str]) -> sql.URL:
     """Return the place as SQLAlchemy takes it, a password in its own field.
 
     Raises:
-        InvalidInput: It is none; the message does not repeat it.
+        InvalidInput: It is not a place; the message does not repeat it.
     """
     text = os.fspath(url) if isinstance(url, str | os.PathLike) else url
     if not isinstance(text, str):
@@ -85,6 +86,12 @@ def without_secrets(text: str) -> str:
             cut = "|".join(re.escape(written[:length]) for length in range(len(written) - 1, 2, -1))
             text = re.sub(rf"(?:{cut})(?=\.\.\.)", HIDDEN, text) if cut else text
     return text
+
+
+def safe_message(text: str) -> str:
+    """Return a message without the secrets of this process, and cut to the length that is shown."""
+    safe = without_secrets(text[: 10 * _LONGEST])  # the rest is not shown, and would take long to search
+    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
 
 
 def remember_secrets(text: str) -> None:
@@ -154,7 +161,7 @@ def _with_password(parsed: sql.URL, place: str) -> sql.URL:
     shows = _settings_of_libpq() if parsed.query else {}
     for key, value in parsed.query.items():
         if key not in shows:
-            raise InvalidInput(f"{place} has a setting after the ? that is none of PostgreSQL's; check its spelling")
+            raise InvalidInput(f"{place} has a setting after the ? that PostgreSQL does not know; check its spelling")
         if not shows[key] and key != "password":
             raise InvalidInput(f"{place} has {key} in it; {ELSEWHERE}")
         if not isinstance(value, str) and key not in ("host", "port"):

@@ -63,7 +63,7 @@ async function begin() {
 }
 
 async function readMap() {
-  grid = gridOf(await request(`${path}/map?form=arrays`));
+  grid = gridOf(await request(`${path}/map`));
   showMap(grid);
   showRows(grid);
 }

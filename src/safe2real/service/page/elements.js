@@ -18,7 +18,7 @@ export const find = (id) => document.getElementById(id);
 
 /** Put `children` in the place of what `parent` holds. */
 export function fill(parent, ...children) {
-  parent.replaceChildren(...children.flat().filter(isThere));
+  parent.replaceChildren(...children.flat(Infinity).filter(isThere));
 }
 
 /** ", 3 overdue" in the colour of a warning; nothing where none is. */
@@ -31,20 +31,18 @@ export function say(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
-/** A table; `header` has texts, `rows` have cells that are texts or elements. The first cell names its row. */
-export function table(caption, header, rows) {
+/**
+ * A table; `header` has texts, `rows` are rows made already, or lists of cells, of which the first names its row.
+ * `label` is read to screen readers where the caption has more than a text.
+ */
+export function table(caption, header, rows, label = caption) {
   const head = element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)));
-  const body = rows.map((row) =>
-    element(
-      "tr",
-      {},
-      ...row.map((cell, index) => (index ? element("td", {}, cell) : element("th", { scope: "row" }, cell))),
-    ),
-  );
+  const cell = (content, index) => (index ? element("td", {}, content) : element("th", { scope: "row" }, content));
+  const body = rows.map((row) => (row instanceof Element ? row : element("tr", {}, ...row.map(cell))));
   // Wide tables scroll by themselves, also by keyboard.
   return element(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, ...body)),
   );
 }
@@ -71,7 +69,7 @@ function filled(target, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== false) target.setAttribute(name, value === true ? "" : value);
   }
-  target.append(...children.flat().filter(isThere));
+  target.append(...children.flat(Infinity).filter(isThere));
   return target;
 }
 

@@ -1,7 +1,7 @@
 // Who holds what since when. What is overdue is offered for abandoning, with a reason; nothing is abandoned by itself.
 
 import { now, request } from "./access.js";
-import { element, fill, find, overdue as overdueInWords, runOnce } from "./elements.js";
+import { element, fill, find, overdue as overdueInWords, runOnce, table } from "./elements.js";
 import { count, duration, moment, since } from "./words.js";
 
 const MOST = 200; // in the table
@@ -52,20 +52,11 @@ export function showHeld(status) {
   const lease = status.lease === null ? "No lease was stated." : `A deployment may be out for ${duration(status.lease)}.`;
   fill(
     find("held"),
-    element(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Deployments that are out" },
-      element(
-        "table",
-        {},
-        element("caption", {}, `${count(held.length)} out`, overdue.size ? overdueInWords(overdue.size) : ", 0 overdue", `. ${lease}`),
-        element("thead", {}, element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)))),
-        element(
-          "tbody",
-          {},
-          ...held.slice(0, MOST).map((one) => row(one, overdue.has(one.id), status)),
-        ),
-      ),
+    table(
+      [`${count(held.length)} out`, overdue.size ? overdueInWords(overdue.size) : ", 0 overdue", `. ${lease}`],
+      header,
+      held.slice(0, MOST).map((one) => row(one, overdue.has(one.id), status)),
+      "Deployments that are out",
     ),
     held.length > MOST ? element("p", { class: "remark" }, `The oldest ${MOST} are shown.`) : null,
   );

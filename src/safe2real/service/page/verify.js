@@ -29,7 +29,8 @@ async function follow(path, begun) {
   const text = element("p");
   fill(find("verify-progress"), bar, text);
   try {
-    for (let found = begun; ; found = await request(`${path}/verify/${encodeURIComponent(begun.job)}`)) {
+    for (let found = begun; ; found = await request(`${path}/verify`)) {
+      if (found.job !== begun.job) throw new Error("another check began since; verify again");
       if (found.state === "failed") throw new Error(found.problem);
       if (found.state === "done") {
         show(found);

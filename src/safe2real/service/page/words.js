@@ -37,8 +37,6 @@ function towards(value, rounded) {
   return Math.abs(Math.round(value / unit) - value / unit) < 1e-9 ? value : found;
 }
 
-export const share = (value) => `${number(100 * value)} %`;
-
 /** A moment in UTC, to the second. */
 export function moment(text) {
   const at = new Date(text);

@@ -20,7 +20,7 @@ from safe2real.campaign import Campaign
 from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, System, three_states
-from tests.service.serving import listening
+from tests.service.servers import listening
 
 AXE = (ROOT / "tests/assets/axe/axe.min.js").read_text("utf-8")
 # When each event came into the page, by its number. The script runs before those of the page.
@@ -125,6 +125,7 @@ class Command:
     def end(self, how: int = signal.SIGTERM) -> None:
         self._process.send_signal(how)
         self.said += self._process.communicate(timeout=30)[0]
+        self.code = self._process.returncode
 
 
 def episode_of(system: System, deployment: Any) -> dict[str, list[int]]:

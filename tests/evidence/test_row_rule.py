@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from experiments.oracles.run_length_bounds import radius_after
 from safe2real import radii
-from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
-from safe2real.radii import Radius, System, radius_after
-from tests.cases import each
+from safe2real.radii import Radius, System
+from tests.evidence.small_learners import hybrid_model
 from tests.radii.formulas import FORMULAS, TIGHT, union_by_formula
 
 
-@each("radius", TIGHT)
+@pytest.mark.parametrize("radius", TIGHT)
 def test_a_declared_support_shrinks_the_radius(radius: Radius) -> None:
     """Rows with 1, 2, 3 and all of 25 possible successors, in one system; the literal radius takes no notice."""
     S = 25
@@ -24,7 +24,7 @@ def test_a_declared_support_shrinks_the_radius(radius: Radius) -> None:
     delta, n = 0.1, 5000
     for kind in (radius, radii.Literal()):
         plain, shrunk = (
-            HybridModel(simulator, 1, separation=None, radius=kind, delta=delta, stated=StatedRows(support=given))
+            hybrid_model(simulator, 1, separation=None, radius=kind, delta=delta, stated=StatedRows(support=given))
             for given in (None, support)
         )
         for model in (plain, shrunk):
@@ -47,14 +47,14 @@ def test_the_levels_of_pooled_and_separate_rows() -> None:
     """delta is shared by the rows there are: S A pooled, H S A per step."""
     dense = np.full((3, 2, 3), 1 / 3)
     for kernel, rows in ((Kernel.from_dense(dense), 6), (Kernel.from_dense(dense).repeated(4), 24)):
-        model = HybridModel(kernel, 4, separation=None, radius=radii.Union(), delta=0.1)
+        model = hybrid_model(kernel, 4, separation=None, radius=radii.Union(), delta=0.1)
         model.counts.tally.visits[:] = 1000
         np.testing.assert_allclose(model.radii, union_by_formula(3, 1000, 3, rows, 0.1), rtol=1e-12)
 
 
 def test_the_hybrid_model_uses_the_same_radius() -> None:
     simulator = Kernel.from_dense(np.full((3, 2, 3), 1 / 3))
-    model = HybridModel(simulator, 4, separation=None, radius=radii.Scaled(0.3), delta=0.1)
+    model = hybrid_model(simulator, 4, separation=None, radius=radii.Scaled(0.3), delta=0.1)
     model.counts.tally.visits[:] = [0, 1, 2, 10, 500, 10**9]
     expected = [radius_after(radii.Scaled(0.3), float(n), System(3, 2, 4), 0.1) for n in model.counts.visits.reshape(-1)]
     np.testing.assert_allclose(model.radii.reshape(-1), expected, rtol=1e-14)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.service.serving import API
+from tests.service.servers import API
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 TEXTS = (
@@ -44,7 +44,7 @@ NAMES = (
 QUERIES = ("", "?limit=-1", "?limit=1e9", "?a=b", "?limit=1&limit=2", f"?verdict={HTML}", "?offset=99999999999999999999",
            "?order=__class__", "?form=pickle", "?points=0", "?format=../../x", "?forecast=maybe", "?state=-1")  # fmt: skip
 _BOMB, _LONG = gzip.compress(b" " * 30_000_000), {"X-A": "b" * 5000}
-READ = ("/status", "/map", "/course", "/deployments", "/export", "/verify", "/verify/x", "/problem", "", "/nothing")
+READ = ("/status", "/map", "/course", "/deployments", "/export", "/verify", "/problem", "", "/nothing")
 
 
 def requests(number: int, seed: int, ids: tuple[str, ...], tokens: tuple[str | None, ...]) -> Iterator[dict[str, Any]]:

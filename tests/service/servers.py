@@ -98,6 +98,13 @@ def episode_of(deployment: Any, state: int = 0) -> dict[str, Any]:
     return {"states": [state] * (len(actions) + 1), "actions": actions}
 
 
+def put_back(place: Path, copy: Path) -> None:
+    """Restore a record from a copy, as an operator does who forgets nothing of SQLite's."""
+    for ending in ("-wal", "-shm"):
+        place.with_name(place.name + ending).unlink(missing_ok=True)
+    copy.replace(place)
+
+
 @contextmanager
 def listening(service: Service, trusted_proxy: str | None = None) -> Iterator[str]:
     """The service on a port of its own, in a thread; its URL."""

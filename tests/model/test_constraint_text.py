@@ -1,11 +1,15 @@
-"""Constraints and states in the user's words."""
+"""Constraints and states in the user's words; a number that a message shows is on the safe side of its limit."""
+
+from decimal import Decimal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.model.constraint_text import Wording
+from safe2real.model.constraint_text import Wording, count, rounded_down, rounded_up
 from safe2real.model.names import Legend, legend_from_json
 from safe2real.problem.problem import Problem
 
@@ -40,7 +44,7 @@ def test_words_survive_what_is_made_of_a_model_and_its_document() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("names", "complaint"),
     [
         ({"state_names": ["bed"]}, "state_names has 1 names; the system has 2 states"),
         ({"action_names": ["a", "b", "c"]}, "action_names has 3 names"),
@@ -50,12 +54,51 @@ def test_words_survive_what_is_made_of_a_model_and_its_document() -> None:
         ({"positions": [0, 0]}, "give \\(column, row\\)"),
     ],
 )
-def test_names_that_do_not_fit_are_refused(given: dict[str, object], complaint: str) -> None:
+def test_names_that_do_not_fit_are_refused(names: dict[str, object], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        s2r.CMDP.of(model().kernel, 3, 0, **given)  # type: ignore[arg-type]
+        s2r.CMDP.of(model().kernel, 3, 0, **names)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given", [{"names": []}, {"positions": [[0, 0]], "nowhere": [1]}, {"states": "bed"}, []])
-def test_legends_of_documents_are_checked(given: object) -> None:
+@pytest.mark.parametrize("legend", [{"names": []}, {"positions": [[0, 0]], "nowhere": [1]}, {"states": "bed"}, []])
+def test_legends_of_documents_are_checked(legend: object) -> None:
     with pytest.raises(InvalidInput):
-        legend_from_json(given)
+        legend_from_json(legend)
+
+
+# Rounded numbers
+
+LIMITS = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@given(LIMITS, st.sampled_from([None, 3, 4]))
+def test_limits_are_rounded_to_the_right_side(limit, decimals):
+    room = 1e-9 if decimals is not None else 1e-12 * abs(limit)
+    assert float(rounded_down(limit, decimals)) <= limit + room
+    assert float(rounded_up(limit, decimals)) >= limit - room
+
+
+@pytest.mark.parametrize(
+    ("limit", "decimals", "down", "up"),
+    [
+        (0.3, None, "0.3", "0.3"),
+        (0.1 + 0.2, None, "0.3", "0.3"),
+        (0.1 + 0.2, 4, "0.3", "0.3"),
+        (1 / 3, None, "0.333333", "0.333334"),
+        (1 / 3, 3, "0.333", "0.334"),
+        (123.45678, 4, "123.4567", "123.4568"),
+        (0.00001, 4, "0", "0.0001"),
+    ],
+)
+def test_examples(limit, decimals, down, up):
+    assert (rounded_down(limit, decimals), rounded_up(limit, decimals)) == (down, up)
+    assert Decimal(down) <= Decimal(up)
+
+
+def test_what_is_not_finite_is_said():
+    for decimals in (None, 4):
+        shown = [function(end, decimals) for end in (float("inf"), float("-inf")) for function in (rounded_down, rounded_up)]
+        assert shown == ["inf", "inf", "-inf", "-inf"]
+
+
+def test_one_row_and_more():
+    assert [count(n, "row") for n in (0, 1, 2_000)] == ["0 rows", "1 row", "2,000 rows"]

@@ -7,12 +7,11 @@ import safe2real as s2r
 from safe2real._compiled import margin as _margin
 from safe2real.evidence.baseline_margin import RETURNS_SHARE, BaselineTrust
 from safe2real.standing import DoubtCode, Standing
-from tests.cases import each, sampled
 from tests.evidence.small_learners import UTILITY, forked, forked_learner, returns_learner, stay
 
 
-@each("growth", [0.0, 0.5])
-@each("heuristic", [False, True])
+@pytest.mark.parametrize("growth", [0.0, 0.5])
+@pytest.mark.parametrize("heuristic", [False, True])
 def test_a_baseline_without_its_margin_halts_the_run(growth, heuristic):
     others = {"radius": s2r.radii.Scaled(0.4)} if heuristic else {}
     learner, real = returns_learner(growth, **others)
@@ -108,7 +107,7 @@ def bernoulli_trust(claimed: float, delta: float, constraints: int = 1) -> Basel
     return BaselineTrust(model, stay(1, 2, 1), margins, delta=delta, proves=False, raises=False)
 
 
-@sampled("share", [0.1, 0.5, 0.9], keep=[1])
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.1, 0.9))])
 def test_a_margin_that_is_exactly_there_is_refuted_no_more_often_than_said(share):
     """Returns of 0 or 1 whose mean is exactly what is claimed, looked at after every one of 1,500 episodes."""
     delta, runs, halted = 0.9, 1_500, 0
