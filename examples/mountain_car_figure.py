@@ -22,7 +22,7 @@ BLUE, ORANGE, GREEN, RED, GREY = "#2a6fbb", "#d9822b", "#3a8f5c", "#c0392b", "0.
 
 
 def draw(study: Study) -> Figure:
-    figure = Figure(figsize=(11.0, 9.5), layout="constrained")
+    figure = Figure(figsize=(12.0, 9.5), layout="constrained")
     axes = figure.subplots(2, 2)
     _draw_map(axes[0, 0], study)
     _draw_costs(axes[0, 1], study)
@@ -60,7 +60,7 @@ def _draw_map(axes: Axes, study: Study) -> None:
             Line2D([], [], color=RED, linewidth=2.0, label="stretch with the stronger engine"),
             Line2D([], [], color="black", linestyle="--", label="speed limit"),
         ],
-        loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False,
+        loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, fontsize=8.5,
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def _draw_costs(axes: Axes, study: Study) -> None:
         xlabel="episode", ylabel="expected steps above the speed limit", ylim=(0.0, 1.15 * naive),
         title="Every deployed policy, exact on the real cells",
     )  # fmt: skip
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, markerscale=4)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, markerscale=4, fontsize=8.5)
 
 
 def _draw_plans(axes: Axes, study: Study) -> None:
@@ -105,7 +105,7 @@ def _draw_plans(axes: Axes, study: Study) -> None:
         title="Plans for the goal, made on the way",
         ylim=(0, None),
     )
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, fontsize=8.5)
 
 
 def _draw_car(axes: Axes, study: Study) -> None:
@@ -119,5 +119,5 @@ def _draw_car(axes: Axes, study: Study) -> None:
     )  # fmt: skip
     axes.axhline(LIMIT, color=RED, linewidth=2.0, label="limit")
     axes.set(xticks=at, ylabel="expected steps above the speed limit", title="What no certificate covers: the car itself")
-    axes.set_xticklabels(names)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False)
+    axes.set_xticklabels(names, fontsize=8)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, fontsize=8.5)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from safe2real._compiled import codes
-from safe2real._compiled.cache import compiled, shared
+from safe2real._compiled.cache import compiled, shared, shared_borrowing
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array
 from safe2real._compiled.sweeps import break_ties, evaluate, narrow_to, sweep
@@ -78,7 +78,7 @@ def begin(lines, weights, multipliers, thresholds, H, warm, rate):
     return search
 
 
-@shared
+@shared_borrowing
 def start(search, warm, rate):
     """Initialise a search whose arrays are allocated; arguments as of `begin`."""
     lines, held, numbers, multipliers = search.lines, search.held, search.numbers, search.multipliers
@@ -96,19 +96,19 @@ def start(search, warm, rate):
     numbers[BOUND], numbers[SHARE] = np.inf, FIRST_SHARE
 
 
-@shared
+@shared_borrowing
 def guess_from_rate(search):
     """Without a warm start, begin with multipliers from a quarter of the rate to the rate."""
     search.numbers[GUESS], search.numbers[REACH] = 0.625 * search.numbers[RATE], 0.6
 
 
-@shared
+@shared_borrowing
 def meets(search, slot):
     slack = codes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
     return search.lines[slot, 1] >= search.threshold - slack
 
 
-@shared
+@shared_borrowing
 def is_held(search, slot):
     for i in range(4):
         if search.held[i] == slot:
@@ -116,7 +116,7 @@ def is_held(search, slot):
     return False
 
 
-@shared
+@shared_borrowing
 def choose_slots(search, count):
     """Choose slots for `count` new policies; those of held policies stay."""
     slot = 0
@@ -127,7 +127,7 @@ def choose_slots(search, count):
         slot += 1
 
 
-@shared
+@shared_borrowing
 def ask(search):
     """Choose the multipliers `asked` of the next sweep and the `slots` for its policies; return how many, or BREAK_TIES."""
     numbers, asked, at = search.numbers, search.asked, search.at
@@ -149,7 +149,7 @@ def ask(search):
     return count
 
 
-@shared
+@shared_borrowing
 def ask_between(search, safe, unsafe):
     """The crossing of the two lines that are held, and around the place where the dual function is estimated to be least."""
     lines, numbers, asked = search.lines, search.numbers, search.asked
@@ -179,19 +179,19 @@ def ask_between(search, safe, unsafe):
     return 4
 
 
-@shared
+@shared_borrowing
 def height(search, slot, multiplier):
     """Of a policy's line at a multiplier."""
     return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
 
 
-@shared
+@shared_borrowing
 def rounding(search, scale):
     """Return how far rounding can raise the computed dual function above the crossing."""
     return codes.ROUNDING * (scale + search.H * search.asked[0])
 
 
-@shared
+@shared_borrowing
 def around_least(search, safe, unsafe, low, high):
     """Return the minimiser of the cubic with the dual function's values and slopes at both ends, and points beside it."""
     width = high - low
@@ -210,7 +210,7 @@ def around_least(search, safe, unsafe, low, high):
     )
 
 
-@shared
+@shared_borrowing
 def tell(search, count):
     """Draw the conclusions from the lines of the `count` multipliers asked for: a status, or GO_ON."""
     lines, held, numbers = search.lines, search.held, search.numbers
@@ -266,7 +266,7 @@ def tell(search, count):
     return GO_ON
 
 
-@shared
+@shared_borrowing
 def narrow(search, sweeper):
     """Return whether to search only the actions of the two current policies, which is likely to suffice.
 
@@ -278,7 +278,7 @@ def narrow(search, sweeper):
     return 0.0 <= search.at[unsafe] < search.at[safe] < np.inf and narrow_to(sweeper, safe, unsafe)
 
 
-@shared
+@shared_borrowing
 def begin_between(search):
     """Begin to search only the actions of the two held policies. Bounds from these passes hold for those actions only."""
     numbers, held, aside = search.numbers, search.held, search.aside
@@ -290,7 +290,7 @@ def begin_between(search):
     numbers[BETWEEN] += 1.0
 
 
-@shared
+@shared_borrowing
 def end_between(search):
     """Return to all actions: the next pass proves the mixture found optimal, or restarts the search around it."""
     numbers, aside = search.numbers, search.aside
@@ -299,7 +299,7 @@ def end_between(search):
     numbers[TO_PROVE] = 1.0
 
 
-@shared
+@shared_borrowing
 def proved(search):
     """Return whether the best mixture of few actions is optimal; if not, hold the two policies with those actions again."""
     numbers, held = search.numbers, search.held
@@ -314,7 +314,7 @@ def proved(search):
     return False
 
 
-@shared
+@shared_borrowing
 def only(search, slot, status, multiplier):
     search.weights[:] = 0.0
     search.weights[slot] = 1.0
@@ -322,7 +322,7 @@ def only(search, slot, status, multiplier):
     return status
 
 
-@shared
+@shared_borrowing
 def hold_best(search, count):
     """Of the held and the `count` new policies, hold the two with the best mixture; return its value."""
     slots, safe, unsafe = search.slots, search.held[0], search.held[1]
@@ -342,7 +342,7 @@ def hold_best(search, count):
     return mix(search, safe, unsafe)
 
 
-@shared
+@shared_borrowing
 def mix(search, safe, unsafe):
     """Weights of the best mixture of a safe and an unsafe policy that meets the threshold; returns its value."""
     lines = search.lines
@@ -380,7 +380,7 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
     return status, search.numbers[BOUND], search.numbers[SHORTFALL], int(search.numbers[PASSES])
 
 
-@shared
+@shared_borrowing
 def advance(sweeper, search, factors, between):
     """Ask, sweep and tell once; of the actions of two policies alone, where it is `between` them."""
     count = ask(search)

@@ -5,7 +5,7 @@ cannot be a mismatch; then it is cleared (the paper deletes it from the suspects
 suspect rows (or the simulator's row while a declared `within` bounds it more tightly), and the simulator's row for cleared
 rows and for rows declared known.
 
-The rule itself is compiled: `update_row` and `is_cleared` in `_compiled/row_update.py`, and the sequential test in
+The rule itself is compiled: `update_rows` and `is_cleared` in `_compiled/row_update.py`, and the sequential test in
 `_compiled/clearing.py`. This module holds their state and calls them.
 """
 
