@@ -21,8 +21,8 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 | Line 15 | 14 | 10 | the rollout | `explore`, `Learner.observe` |
 | Line 17 | 16 | 12 | the plan for any reward | `Learner.plan` |
 
-The other lines are `else` and `end`. `update_rows` decides whether a row is a suspect, and points the row of the hybrid model
-at its observed successors or at the simulator's; `HybridModel` calls it for the rows of the counted episodes.
+The other lines are `else` and `end`. `update_rows` decides whether a row is a suspect, and points the row of the hybrid
+model at its observed successors or at the simulator's; `HybridModel` calls it for the rows of the counted episodes.
 
 In a simulated run `propose` of `_compiled/rounds.py` computes Lines 5 to 13, with the same bits as `SimToReal.propose`.
 Algorithm 4 is elsewhere: its Lines 1 to 3, the episodes, are `collect` in `exploration/simulate.py`, and its Lines 4 to 8
