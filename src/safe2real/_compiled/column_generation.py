@@ -512,7 +512,7 @@ def begin_all(searches, warm):
 
 @compiled
 def ask_all(searches, status, counts):
-    """Write the number of multipliers that each running search asks for into `counts` [N]; 0 for an ended search."""
+    """Write the number of weights that each running search asks for into `counts` [N]; 0 for an ended search."""
     for i in range(len(searches.lines)):
         counts[i] = ask(search_of(searches, i)) if status[i] == GO_ON else 0
 

@@ -425,14 +425,14 @@ def search_of(searches, i):
 
 @compiled
 def begin_all(searches, warm, rates):
-    """Every search before its first question; `rates` [N]."""
+    """Initialise every search; `rates` [N]."""
     for i in range(len(searches.lines)):
         start(search_of(searches, i), warm, rates[i])
 
 
 @compiled
 def ask_all(searches, status, counts):
-    """What each search that goes on asks, into `counts` [N]; 0 where it has ended."""
+    """Write the number of multipliers that each running search asks for into `counts` [N]; 0 for an ended search."""
     for i in range(len(searches.lines)):
         counts[i] = ask(search_of(searches, i)) if status[i] == GO_ON else 0
 

@@ -1,4 +1,4 @@
-"""What compiled functions that walk a model are given: transition rows, and a whole problem, as bare arrays."""
+"""Arguments of compiled functions on a model, as bare arrays: transition rows, possible successors, confidence sets."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ AHEAD = 32  # transitions between asking for a successor's values and using them
 STATES_AHEAD = 8  # the same in states, where one row of each is used
 FAR = 262_144  # bytes of values beyond which they are asked for ahead: half a processor's own cache
 NEAR, SAMPLE = 2_048, 256  # states whose values are soon read again anyway, and rows that are looked at to know
-# Below so many actions of a policy a pass costs less than what is done between two, and the share of states in which two
-# policies may differ for their actions to be looked at alone.
+# A sweep of only two policies' actions is used if a policy has at least SMALL actions (H S; below, a full pass is cheaper
+# than the bookkeeping) and the two differ in at most the share NARROW of them.
 SMALL, NARROW = 4_096, 1.0 / 16.0
 
 

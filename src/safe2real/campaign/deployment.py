@@ -26,7 +26,7 @@ _FIELD = {
     "and no machine is stopped because of what would happen in it next",
 }
 FIELD_ASSUMPTIONS = tuple(Assumption(code, text) for code, text in _FIELD.items())
-"""What every certificate of a campaign rests on besides those of its problem."""
+"""Assumptions of every certificate of a campaign, besides those of its problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def declared_document(campaign: Campaign, receipt: Receipt) -> dict[str, Any]:
 
 
 def status_document(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
-    """Where a campaign stands, and the certificate of everything that it hands out now, with its codes and texts."""
+    """Return the status of a campaign, with the present certificate, its codes and its texts."""
     status, problem = campaign.status(forecast=forecast), campaign.problem
     model = problem.simulator
     return {

@@ -41,7 +41,7 @@ class Lease:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What a certificate rests on besides, where deployments are taken back."""
+        """The assumption that certificates add if the lease withdraws deployments."""
         text = f"no deployment outlasts its lease of {self.seconds:g} s because of what happens in its episode"
         return (Assumption(AssumptionCode.SELECTION, text, "lease"),) if self.withdraws else ()
 

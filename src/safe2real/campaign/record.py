@@ -32,7 +32,7 @@ from safe2real.version import __version__
 
 _A_MOMENT = 1.0  # seconds
 LEAST_STEP = 5_000  # events and imported episodes between two snapshots
-_SHARE = 50  # or one in so many of the record, when that is more
+_SHARE = 50  # or the record's work / _SHARE, when that is more
 _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again
 _NAMED = 3  # differences, before the rest is counted
 
@@ -61,7 +61,7 @@ class Record:
             ) from error
         self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
-        self._worked = 0  # what was in the record when that was made: see `_work_in`
+        self._worked = 0  # `_work_in` the record when that snapshot was made
         self._replaceable: int | None = None  # the event that a snapshot covers which no other process uses
         self._alone_at = float("-inf")  # when the record was read and held nothing new
         self._policies: dict[str, MarkovPolicy] = {}

@@ -250,7 +250,7 @@ class Replay:
         of_baseline, of_candidate = (False, False) if held is None else self._drawn_from(held.event)
         if number >= self._next_to_count:
             self._waiting[number] = Episodes([content], of_baseline, of_candidate)
-        else:  # its place has been passed: it comes now; as the candidate's it counted then, for the worst it can have been
+        else:  # reported late: its slot already counted as the worst case, so its transitions count now
             self._ready.append(Episodes([content], of_baseline))
 
     def _given_up(self, number: int, event: Event) -> None:

@@ -78,7 +78,7 @@ class Counts:
     def transitions_of(
         self, states: Indices, actions: Indices, ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(row, successor) of every step of episodes laid end to end, as in `HybridModel.observe_all`."""
+        """Return (row, successor) of every step of concatenated episodes, as in `HybridModel.observe_all`."""
         lengths = np.diff(ends)
         episode = np.repeat(np.arange(lengths.size), lengths)
         at = np.arange(int(ends[0]), int(ends[-1]))

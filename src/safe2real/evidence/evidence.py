@@ -117,7 +117,7 @@ class Evidence(HybridModel):
         of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
-        """Count episodes laid end to end, those that were cut short too.
+        """Count concatenated episodes, including partial ones.
 
         Args:
             states: of all episodes; episode i begins at ends[i] + i, and has one state more than actions.

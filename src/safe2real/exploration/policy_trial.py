@@ -256,7 +256,7 @@ class PolicyTrial:
 
         Args:
             value: the constraint value, or cost. None says that it is unknown: the episode was cut short, or lost. It then
-                counts for the worst that it can have been; an episode is never left out.
+                counts as the worst case; no episode is left out.
             rewards: the sum of every named reward; nothing where `value` is None.
 
         Raises:
@@ -450,7 +450,7 @@ class PolicyTrial:
     def load(cls, path: str | os.PathLike[str], *, keep: bool = True) -> PolicyTrial:
         """Load the trial at `path`; everything is recomputed from the told results.
 
-        A turn that was out when it was saved can be told no more, and counts for the worst.
+        A turn that was unreported when it was saved can no longer be told, and counts as the worst case.
 
         Args:
             path: of the file.

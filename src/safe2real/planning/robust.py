@@ -34,7 +34,7 @@ class RowSets:
     ) -> None:
         """`gaps` [R] are TV distances, `divergences` [R] bound KL(model row, real row) where they are not inf.
 
-        `threads` threads share the states, None for as many as pay; the numbers are the same for any number of them.
+        `threads` threads share the states; None chooses their number, which changes no result.
         """
         self.model, self.gaps, self.reach = model, gaps, reach
         self.threads = threads_for(model.kernel, model.horizon, threads)

@@ -44,10 +44,10 @@ class Sweeper(Protocol):
         """The values of the policy in a slot, into lines[slot]."""
 
     def narrow_to(self, one: int, other: int) -> bool:
-        """Whether it pays to go on with the actions of the policies in two slots alone.
+        """Return whether sweeps of only two policies' actions are cheaper.
 
-        If so, every slot besides `other` holds the policy `one` afterwards. A sweeper that always looks at all actions
-        answers False.
+        If so, every slot except `other` holds the policy `one` afterwards. A sweeper that always sweeps all actions returns
+        False.
         """
 
     def put(self, slot: int, actions: Indices) -> None:

@@ -46,7 +46,7 @@ from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes, Tr
 from safe2real.systems.rollout import Runnable
 
 LOGGED = "logged"
-"""As a cost: the costs of the data that a system is estimated from."""
+"""Given as a cost: use the costs of the data from which a system is estimated."""
 _LONGEST_BASE = 40  # characters of a name that something is added to
 
 

@@ -1,4 +1,4 @@
-"""What can follow each state and action of an environment, and the numbering of a finite system that follows from it.
+"""The outcomes of each state and action of an environment, and the state numbering of the finite system made of them.
 
 An environment's state has a copy for every way to enter it: at which cost, and whether that ends the episode. `Outcomes`
 lists what can happen in the environment's own states, from a table or from counts; the functions below number the ways to

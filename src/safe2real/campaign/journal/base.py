@@ -1,4 +1,4 @@
-"""What a campaign needs of the place where its record is kept: a header, events in order, and blobs by name.
+"""The contract of a journal, the storage of one campaign: a header, events in order, and blobs by name.
 
 A journal of your own is one class with `transaction`, and the six methods of what that yields (`Transaction`): read and put
 the header, events and blobs. Everything else that a campaign asks follows from these few here; a journal with indexes

@@ -1,4 +1,4 @@
-"""Where events are kept: one SQLite file by default, PostgreSQL by URL, the same statements for both (SQLAlchemy Core).
+"""The SQL journal: an SQLite file by default, PostgreSQL by URL, the same statements for both (SQLAlchemy Core).
 
 A database holds one campaign; on PostgreSQL a schema of its own is enough (`?options=-csearch_path=name`). One writer at a
 time: SQLite's write lock, or a lock on the campaign's row. A write that has returned is on disk: SQLite runs in WAL mode
