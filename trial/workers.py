@@ -61,9 +61,14 @@ class Plan:
             return travel(case, self.part, self.flaw)
 
     def outcomes(self, numbers: range) -> list[Outcome]:
-        """Run several."""
-        logging.getLogger("safe2real").setLevel(logging.CRITICAL)  # of refutations too
-        return [self.outcome(number) for number in numbers]
+        """Run several, without the package's log of refutations."""
+        logger = logging.getLogger("safe2real")
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)
+        try:
+            return [self.outcome(number) for number in numbers]
+        finally:
+            logger.setLevel(level)
 
 
 def compile_everything() -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from safe2real import Trajectory
+from safe2real import MarkovPolicy, Trajectory
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.client.remote import LEFT_OUT
@@ -173,7 +173,7 @@ def test_logs(pair):
 
 def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_somebody_knows_better(service, tmp_path):
     problem, (url, token) = three_states().specification, service
-    lost = replace(problem, settings=replace(problem.settings, margin=2.5))
+    lost = replace(problem, baseline=MarkovPolicy.deterministic([1, 1, 1], num_actions=2, horizon=4))
     place = f"{url}/campaigns/lost"
     for create in (lambda **said: Campaign.create(tmp_path / "lost.db", lost, **said),
                    lambda **said: RemoteCampaign.create(place, lost, token, **said)):  # fmt: skip

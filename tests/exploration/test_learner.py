@@ -1,6 +1,8 @@
 """Algorithm 1 by hand on a tiny system, line by line, and the bookkeeping of rounds."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from safe2real import methods, radii
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.evidence.row_rule import Separation
-from safe2real.exploration import Learner, roll_out, simulate
+from safe2real.exploration import Learner, TrialTerms, roll_out, simulate
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -377,6 +379,33 @@ def _arrays_of(one):
     for name in (name for name in dir(one) if not name.startswith(("_", "compiled_"))):
         value = getattr(one, name)
         yield from (part for part in (value if isinstance(value, tuple) else [value]) if isinstance(part, np.ndarray))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        s2r.methods.ForRewards({"a": SAFE}).rewards,
+        s2r.methods.Trial(stay(), {"a": SAFE}, target={"a": 1.0}).rewards,
+        s2r.methods.Trial(stay(), {"a": SAFE}, target={"a": 1.0}).target,
+        TrialTerms(limit=0.4, margin=0.3, high=1.0, rewards={"a": (0.0, 1.0)}, target={"a": 0.5}).rewards,
+        TrialTerms(limit=0.4, margin=0.3, high=1.0, rewards={"a": (0.0, 1.0)}, target={"a": 0.5}).target,
+    ],
+)
+def test_values_that_were_declared_by_name_are_read_only_and_can_be_sent(declared):
+    for change in (
+        lambda: declared.__setitem__("a", 7),
+        lambda: declared.update(a=7),
+        lambda: declared.pop("a"),
+        lambda: declared.__ior__({"b": 7}),
+    ):
+        with pytest.raises(TypeError, match="read-only"):
+            change()
+    for copied in (
+        pickle.loads(pickle.dumps(declared)),  # noqa: S301 (our own)
+        copy.deepcopy(declared),
+    ):
+        assert list(copied) == ["a"]
+        assert type(copied) is type(declared)
 
 
 def test_what_was_declared_and_what_was_certified_cannot_be_changed_behind_a_learner():

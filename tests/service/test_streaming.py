@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import time
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,6 +13,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.client import RemoteCampaign
 from safe2real.service.campaign_pool import Limits, Service
+from safe2real.service.event_stream import _messages
 from safe2real.service.storage import places_at
 from tests.campaign.systems import run_rounds, three_states
 from tests.service.servers import listening, serving
@@ -165,6 +167,34 @@ def test_a_page_of_a_record_that_was_restored_starts_over_and_hears_every_change
             pass
         assert message[0] == "restart"
         stream.close()
+
+
+def test_a_record_that_goes_back_under_an_open_stream_is_said_with_its_status():
+    """As `.restore` of the sqlite3 program does, in the file that is open: no connection breaks."""
+    heads = [(9, "9" * 64)] * 2 + [(4, "4" * 64)] * 99
+
+    class Hosted:
+        name = shown_place = "arm"
+        changed = asyncio.Event()
+        reader = SimpleNamespace(do=lambda *_, **__: asyncio.sleep(0, (now[0] == 4, [])))
+
+        async def head(self, _):
+            now[:] = heads.pop(0)
+            return tuple(now)
+
+        async def status(self, _):
+            return tuple(now), json.dumps({"events": now[0]})
+
+    async def said():
+        stream, found = _messages(Hosted(), (9, "9" * 64), 1.0), []
+        async for message in stream:
+            found += [message] if message.startswith("event") else []
+            if len(found) == 3:
+                return found
+
+    now = []
+    kinds = [message.splitlines()[0].removeprefix("event: ") for message in asyncio.run(asyncio.wait_for(said(), 20.0))]
+    assert kinds == ["status", "restart", "status"]
 
 
 def test_a_silent_stream_says_which_head_it_speaks_of(service, monkeypatch):

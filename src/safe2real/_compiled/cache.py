@@ -53,10 +53,19 @@ def inner(function: Any) -> Any:
     return _njit(**_PART)(function)
 
 
+def borrowing(function: Any) -> Any:
+    """As `inner`, without reference counts: for a function that makes no array, returns none, and calls none that does.
+
+    Counting is an atomic addition for each array of each tuple at each call, which was a third of a simulated round. numba
+    refuses to compile a function that makes or returns arrays; one that is returned to it would never be freed.
+    """
+    return _njit(**_PART | _BORROWING)(function)
+
+
 def beforehand(function: Any) -> Any:
     """As `inner`, optimised before it becomes a part of its callers: some loops are twice as fast that way."""
     _BEFOREHAND.add(function.__qualname__)
-    return inner(function)
+    return borrowing(function)
 
 
 def shared(function: Any) -> Any:
@@ -64,12 +73,18 @@ def shared(function: Any) -> Any:
     return instead_of(function)(function)
 
 
-def instead_of(function: Any) -> Any:
+def shared_borrowing(function: Any) -> Any:
+    """As `shared`, and `borrowing` where it is compiled."""
+    return instead_of(function, borrowing=True)(function)
+
+
+def instead_of(function: Any, *, borrowing: bool = False) -> Any:
     """Decorate what compiled functions run where they call `function`, which is for Python alone."""
+    options = _OPTIONS | _PART | (_BORROWING if borrowing else {})
 
     def register(implementation: Any) -> Any:
         for called in {function, implementation}:
-            extending.overload(called, jit_options=_OPTIONS | _PART, strict=False)(lambda *args: implementation)
+            extending.overload(called, jit_options=options, strict=False)(lambda *args: implementation)
         return implementation
 
     return register
@@ -83,7 +98,7 @@ def most_threads() -> int:
 
 def _njit(**options: Any) -> Any:
     njit: Any = numba.njit
-    return njit(**_OPTIONS, **options)
+    return njit(**_OPTIONS | options)
 
 
 class _Part(JITCodeLibrary):
@@ -128,8 +143,10 @@ class _PartCompiler(CompilerBase):
 
 _BEFOREHAND: set[str] = set()  # functions that are optimised before they become parts
 # Division by zero gives inf or NaN, as in numpy: no checks in the generated code. Without the interpreter's lock: other
-# threads of a process go on while one plans, and no two share what is written.
-_OPTIONS: Any = {"error_model": "numpy", "nogil": True}
+# threads of a process go on while one plans, and no two share what is written. With reference counts (`_nrt`), which a
+# function would do without where its first caller does.
+_OPTIONS: Any = {"error_model": "numpy", "nogil": True, "_nrt": True}
+_BORROWING: dict[str, Any] = {"_nrt": False}
 _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
 
 

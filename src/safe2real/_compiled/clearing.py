@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import borrowing, compiled, inner
 from safe2real._compiled.tally import simulator_probability
 
 CELLS = 8  # parts of each piece of the curve, for the bound from below
@@ -18,7 +18,7 @@ MOST_ENUMERATED = 10  # seen successors of which all sets are looked at
 ROUNDING = 1e-9
 
 
-@inner
+@borrowing
 def growth(x, y, eta, sigma):
     """g(x, y): falls as x rises, rises with y. Sets with y + sigma > 1 cannot have gained sigma: left out by the caller."""
     found = x * np.log((y + eta) / (y + sigma))
@@ -29,7 +29,7 @@ def growth(x, y, eta, sigma):
     return found + (1.0 - x) * np.log((1.0 - y - eta) / (1.0 - y - sigma))
 
 
-@inner
+@borrowing
 def sorted_by_gain(shares, right):
     """Sort both in place by shares / right, the largest first; insertion, as rows have few successors."""
     for i in range(1, shares.size):
@@ -41,7 +41,7 @@ def sorted_by_gain(shares, right):
         shares[j + 1], right[j + 1] = x, y
 
 
-@inner
+@borrowing
 def every_set_passes(shares, right, eta, sigma, needed):
     """Whether g >= `needed` for every subset of a few successors, one by one."""
     k = shares.size
@@ -96,7 +96,7 @@ def clears(tally, row, S, eps, eta, sigma, level):
     return k <= MOST_ENUMERATED and every_set_passes(shares, right, eta, sigma, needed)
 
 
-@inner
+@borrowing
 def growth_if_right(tally, row, eta, sigma):
     """How fast the slowest set grows with each visit if the row is right, without the luck of the draw.
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from safe2real._compiled import codes
-from safe2real._compiled.cache import compiled, shared
+from safe2real._compiled.cache import compiled, shared, shared_borrowing
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array
 from safe2real._compiled.sweeps import break_ties, evaluate, narrow_to, sweep
@@ -77,7 +77,7 @@ def begin(lines, weights, multipliers, thresholds, H, warm, rate):
     return search
 
 
-@shared
+@shared_borrowing
 def start(search, warm, rate):
     """As `begin`, for a search whose arrays are there."""
     lines, held, numbers, multipliers = search.lines, search.held, search.numbers, search.multipliers
@@ -95,19 +95,19 @@ def start(search, warm, rate):
     numbers[BOUND], numbers[SHARE] = np.inf, FIRST_SHARE
 
 
-@shared
+@shared_borrowing
 def guess_from_rate(search):
     """Without a warm start a quarter of the rate and the rate itself are tried."""
     search.numbers[GUESS], search.numbers[REACH] = 0.625 * search.numbers[RATE], 0.6
 
 
-@shared
+@shared_borrowing
 def meets(search, slot):
     slack = codes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
     return search.lines[slot, 1] >= search.threshold - slack
 
 
-@shared
+@shared_borrowing
 def is_held(search, slot):
     for i in range(4):
         if search.held[i] == slot:
@@ -115,7 +115,7 @@ def is_held(search, slot):
     return False
 
 
-@shared
+@shared_borrowing
 def choose_slots(search, count):
     """Slots for so many new policies, besides the two that are held."""
     slot = 0
@@ -126,7 +126,7 @@ def choose_slots(search, count):
         slot += 1
 
 
-@shared
+@shared_borrowing
 def ask(search):
     """How many multipliers `asked` to sweep at, with their policies into `slots`; or BREAK_TIES, with its policy there."""
     numbers, asked, at = search.numbers, search.asked, search.at
@@ -148,7 +148,7 @@ def ask(search):
     return count
 
 
-@shared
+@shared_borrowing
 def ask_between(search, safe, unsafe):
     """The crossing of the two lines that are held, and around the place where the dual function is estimated to be least."""
     lines, numbers, asked = search.lines, search.numbers, search.asked
@@ -178,19 +178,19 @@ def ask_between(search, safe, unsafe):
     return 4
 
 
-@shared
+@shared_borrowing
 def height(search, slot, multiplier):
     """Of a policy's line at a multiplier."""
     return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
 
 
-@shared
+@shared_borrowing
 def rounding(search, scale):
     """How much higher than the crossing the dual function may seem to be there."""
     return codes.ROUNDING * (scale + search.H * search.asked[0])
 
 
-@shared
+@shared_borrowing
 def around_least(search, safe, unsafe, low, high):
     """Where the cubic with the dual function's values and slopes at both ends is least, and a little to both sides."""
     width = high - low
@@ -209,7 +209,7 @@ def around_least(search, safe, unsafe, low, high):
     )
 
 
-@shared
+@shared_borrowing
 def tell(search, count):
     """Draw the conclusions from the lines of the `count` multipliers asked for: a status, or GO_ON."""
     lines, held, numbers = search.lines, search.held, search.numbers
@@ -265,7 +265,7 @@ def tell(search, count):
     return GO_ON
 
 
-@shared
+@shared_borrowing
 def narrow(search, sweeper):
     """Whether the two policies that are held differ so little that what is best between them is most likely made of them."""
     safe, unsafe, numbers = search.held[0], search.held[1], search.numbers
@@ -274,7 +274,7 @@ def narrow(search, sweeper):
     return 0.0 <= search.at[unsafe] < search.at[safe] < np.inf and narrow_to(sweeper, safe, unsafe)
 
 
-@shared
+@shared_borrowing
 def begin_between(search):
     """From here on `tell` is told of the actions of the two policies that are held alone; its bound holds for no others."""
     numbers, held, aside = search.numbers, search.held, search.aside
@@ -286,7 +286,7 @@ def begin_between(search):
     numbers[BETWEEN] += 1.0
 
 
-@shared
+@shared_borrowing
 def end_between(search):
     """All actions again: the next pass is to prove that what was found is best of all, or to begin anew around it."""
     numbers, aside = search.numbers, search.aside
@@ -295,7 +295,7 @@ def end_between(search):
     numbers[TO_PROVE] = 1.0
 
 
-@shared
+@shared_borrowing
 def proved(search):
     """Whether the best mixture of few actions is best of all; if not, the two policies whose actions they were are held."""
     numbers, held = search.numbers, search.held
@@ -310,7 +310,7 @@ def proved(search):
     return False
 
 
-@shared
+@shared_borrowing
 def only(search, slot, status, multiplier):
     search.weights[:] = 0.0
     search.weights[slot] = 1.0
@@ -318,7 +318,7 @@ def only(search, slot, status, multiplier):
     return status
 
 
-@shared
+@shared_borrowing
 def hold_best(search, count):
     """Hold, of the policies held and the `count` new ones, the two whose mixture is worth most; returns its value."""
     slots, safe, unsafe = search.slots, search.held[0], search.held[1]
@@ -338,7 +338,7 @@ def hold_best(search, count):
     return mix(search, safe, unsafe)
 
 
-@shared
+@shared_borrowing
 def mix(search, safe, unsafe):
     """Weights of the best mixture of a safe and an unsafe policy that meets the threshold; returns its value."""
     lines = search.lines
@@ -376,7 +376,7 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
     return status, search.numbers[BOUND], search.numbers[SHORTFALL], int(search.numbers[PASSES])
 
 
-@shared
+@shared_borrowing
 def advance(sweeper, search, factors, between):
     """Ask, sweep and tell once; of the actions of two policies alone, where it is `between` them."""
     count = ask(search)

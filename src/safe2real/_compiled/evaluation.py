@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import borrowing, compiled
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step, spread
 
 
@@ -53,7 +53,7 @@ def value_functions(rows, utility, policy):
     return values
 
 
-@inner
+@borrowing
 def evaluate_actions(task, actions, line):
     """Values of the reward and of K >= 1 constraints under the policy `actions` [H, S], into `line` [1 + K].
 

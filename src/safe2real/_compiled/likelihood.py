@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import borrowing, compiled, inner
 from safe2real._compiled.tally import simulator_probability
 
 SIMULATOR, DIRICHLET = 0.25, 0.25  # weights of the parts; with those of the local ones they sum to 1
@@ -132,7 +132,7 @@ def gather(tally, rule, row, S, counts, right, near):
     return all_near
 
 
-@inner
+@borrowing
 def is_near(rule, row, successor):
     """Whether a successor is one that the simulator has from the same state, by any action; true without near sets."""
     if rule.near_length.size == 0 or rule.near_length[row] == 0:
@@ -149,7 +149,7 @@ def is_near(rule, row, successor):
     return low < end and rule.near_successor[low] == successor
 
 
-@inner
+@borrowing
 def near_size_of(rule, row):
     return np.int64(rule.near_length[row]) if rule.near_length.size > 0 else 0
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import inner, shared
+from safe2real._compiled.cache import borrowing, shared
 from safe2real._compiled.rows import Array
 from safe2real._compiled.transitions import any_of
 from safe2real._compiled.worst_rows import follow
@@ -43,7 +43,7 @@ class Trust(NamedTuple):
     flags: Array  # [2] whether an episode left the model or its support, whether a margin is refuted
 
 
-@inner
+@borrowing
 def shortfall(trust, k, states, actions):
     """By which share of H a return misses threshold + margin; negative where it does not.
 
@@ -58,7 +58,7 @@ def shortfall(trust, k, states, actions):
     return (trust.thresholds[k] + trust.stated[k] - total) / H
 
 
-@inner
+@borrowing
 def take(trust, states, actions):
     """One episode of the baseline."""
     trust.counters[EPISODES] += 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner, shared
+from safe2real._compiled.cache import borrowing, compiled, shared_borrowing
 from safe2real._compiled.tally import count_episode, lacks_room
 from safe2real._compiled.transitions import rows_per_step
 
 
-@inner
+@borrowing
 def scramble(z):
     """The finaliser of SplitMix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -17,21 +17,21 @@ def scramble(z):
     return z ^ (z >> np.uint64(31))
 
 
-@inner
+@borrowing
 def stream(seed, round_number):
     """Where the random numbers of one round begin: a function of (seed, round) alone, so that any round can be replayed."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     return scramble(scramble(np.uint64(seed) + golden) ^ (np.uint64(round_number) * golden))
 
 
-@inner
+@borrowing
 def uniform(origin, index):
     """The index-th uniform number in [0, 1) of a stream."""
     z = scramble(origin + (np.uint64(index) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
     return np.float64(z >> np.uint64(11)) * 2.0**-53
 
 
-@shared
+@shared_borrowing
 def pick(weights, u):
     """Index drawn from weights that sum to 1; never one of weight 0."""
     last = 0
@@ -60,7 +60,7 @@ def _scrambled(z: int) -> int:
 _GOLDEN, _WORD = 0x9E3779B97F4A7C15, 2**64
 
 
-@inner
+@borrowing
 def roll_out(rows, start, policy, fixed, component, origin, states, actions):
     """One episode on a known system, into states [n + 1] and actions [n], n <= H.
 

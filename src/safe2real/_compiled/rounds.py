@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from safe2real._compiled import margin
-from safe2real._compiled.cache import compiled, inner, instead_of, shared
+from safe2real._compiled.cache import borrowing, compiled, instead_of, shared, shared_borrowing
 from safe2real._compiled.codes import BASELINE, HALT, INFEASIBLE, MIXTURE, STOP
 from safe2real._compiled.evaluation import evaluate_actions, value_functions
 from safe2real._compiled.rollout import pick, roll_out, stream, uniform
@@ -19,7 +19,7 @@ from safe2real._compiled.row_update import Belief, Rule, observe_episode, record
 from safe2real._compiled.rows import Array, Reach, Rows, Sets
 from safe2real._compiled.search import solve
 from safe2real._compiled.sweeps import Task
-from safe2real._compiled.tally import Tally, lacks_room
+from safe2real._compiled.tally import Episode, Tally, lacks_room
 from safe2real._compiled.transitions import any_of, dot, rows_per_step, spread
 from safe2real._compiled.worst_rows import follow
 
@@ -117,7 +117,7 @@ def compiled_step_bonus(bonus, spans, S, A):
     return out
 
 
-@shared
+@shared_borrowing
 def candidate_share(lower, thresholds, margins):
     """alpha: the share of a candidate with lower bounds `lower` [K] for which the baseline's margins pay (Line 13)."""
     alpha = 1.0
@@ -127,7 +127,7 @@ def candidate_share(lower, thresholds, margins):
     return alpha
 
 
-@shared
+@shared_borrowing
 def search(rows, terms, bonus, warm, candidate):
     """The policy of the largest `bonus` [1 or H, S, A] that is feasible on the model, into `candidate`: (status, bound)."""
     status, bound, _, _ = solve(
@@ -179,7 +179,7 @@ def chain_bonus(sets, tails, H, S, A):
     return out
 
 
-@shared
+@shared_borrowing
 def cost_of(sets, row, tail, span):
     by_gap = sets.gap[row] * span
     return min(by_gap, sets.divergence[row] * tail) if sets.divergence[row] < np.inf else by_gap
@@ -300,7 +300,7 @@ def lower_bounds(sets, terms, candidate, used, uncertainty):
             candidate.lower[k] = max(candidate.lower[k], worst)
 
 
-@inner
+@borrowing
 def propose(sets, bonus, refuted, flags, margins, terms, candidate, warm):
     """Lines 5 to 13 of Algorithm 1, as `methods.SimToReal.propose`: (reason, Delta, alpha, policies to start from next).
 
@@ -335,7 +335,7 @@ def propose(sets, bonus, refuted, flags, margins, terms, candidate, warm):
     return MIXTURE, delta, alpha, used
 
 
-@inner
+@borrowing
 def deployed_shares(candidate, alpha, shares):
     """The weights of the deployed mixture into `shares` [C + 1]: the slots of the candidate, then the baseline."""
     C, total = candidate.weights.size, 0.0
@@ -345,7 +345,7 @@ def deployed_shares(candidate, alpha, shares):
     shares[C] = max(0.0, 1.0 - total)
 
 
-@inner
+@borrowing
 def count_true(flags):
     """Written out: numba compiles NumPy's own to much more."""
     found = 0
@@ -361,7 +361,7 @@ def copy_actions(source, target):
     return changed
 
 
-@instead_of(copy_actions)
+@instead_of(copy_actions, borrowing=True)
 def compiled_copy_actions(source, target):
     changed = False
     for h in range(source.shape[0]):
@@ -371,7 +371,7 @@ def compiled_copy_actions(source, target):
     return changed
 
 
-@inner
+@borrowing
 def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
     """Exact V_c of the deployed mixture on the real system, constraint by constraint, into `out` [K].
 
@@ -392,13 +392,14 @@ def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
                 out[k] += alpha * candidate.weights[slot] * lines[slot, 1 + k]
 
 
-@inner
-def deploy(learnt, terms, fixed, reality, shares, course, before, states, actions):
+@borrowing
+def deploy(learnt, terms, fixed, reality, shares, course, before, episode):
     """Roll one mixture out, after `before` rounds, and count what happens: until another plan is due, a row needs more room,
     or the course has had its rounds. A function of its own: the literal constants need tens of millions of such rounds.
     Returns (rounds, whether a plan is due, whether a row needs more room).
     """
     tally, belief, rule, _, trust = learnt
+    states, actions, _ = episode
     seed, first_round, most, growth, planned, _, state_visits = course
     rows, start, baseline = reality.rows, terms.start, terms.baseline
     H, S, A = baseline.shape
@@ -411,7 +412,7 @@ def deploy(learnt, terms, fixed, reality, shares, course, before, states, action
         if growth > 0.0:
             due, full = record_watching(tally, belief, rule, planned, growth, states, actions, H, S, A, stride)
         else:
-            observe_episode(tally, belief, rule, states, actions, S, A, stride)
+            observe_episode(tally, belief, rule, episode, S, A, stride)
             due, full = True, lacks_room(tally, states, actions, H, S, A, stride)
         if component == fixed.shape[0] and not trust.flags[margin.HALTED]:
             margin.take(trust, states, actions)
@@ -435,6 +436,7 @@ def run(learnt, terms, candidate, reality, course, warm, pending, log):
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
     K = reality.baseline_values.size
     states, actions = np.empty(terms.steps + 1, dtype=np.uint32), np.empty(terms.steps, dtype=np.uint32)
+    episode = Episode(states, actions, np.empty(terms.steps, dtype=np.int64))
     shares = np.empty(candidate.weights.size + 1)
     lines = np.empty((candidate.weights.size, 1 + K))
     seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all
@@ -459,7 +461,7 @@ def run(learnt, terms, candidate, reality, course, warm, pending, log):
         if K > 0:
             real_values(reality, terms, candidate, alpha, seen, lines, parts, log.real_values[t])
         deployed_shares(candidate, alpha, shares)
-        rounds, due, full = deploy(learnt, terms, candidate.actions, reality, shares, course, done, states, actions)
+        rounds, due, full = deploy(learnt, terms, candidate.actions, reality, shares, course, done, episode)
         done += rounds
         log.rounds[t] = rounds
         if due:

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner, instead_of
+from safe2real._compiled.cache import borrowing, compiled, inner, instead_of
 from safe2real._compiled.clearing import clears
 from safe2real._compiled.codes import HALFWAY, KL, LITERAL, LONG_RUN, SEQUENTIAL, SHORT_RUN, STITCHED, TABLE, UNION
 from safe2real._compiled.likelihood import gather, is_near, likelihood_bound, near_size_of
 from safe2real._compiled.rows import Array
-from safe2real._compiled.tally import Tally, count_episode, lacks_room, record, refresh, simulator_distance
+from safe2real._compiled.tally import Episode, Tally, count_episode, lacks_room, record, refresh, simulator_distance
 
 REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
 NEVER = float(2**62)  # visits; more than any row will have
@@ -69,7 +69,7 @@ class Belief(NamedTuple):
     bonus: Array  # [R]
 
 
-@inner
+@borrowing
 def mixture_square(n, run, level):
     """The square of n times the deviation that a mixture tuned for `run` visits allows at log(1 / alpha) = `level`."""
     spread, tuned = 0.25 * n, 0.25 * run
@@ -78,7 +78,7 @@ def mixture_square(n, run, level):
     return 2.0 * (spread + tuned) * (x - np.log(2.0) + np.log1p(np.exp(-x)))
 
 
-@inner
+@borrowing
 def radius_at(rule, row, n, seen, all_near):
     """The radius of a row after n visits, a float, with `seen` different successors; at most 1."""
     if rule.kind == LITERAL:
@@ -124,7 +124,7 @@ def radii(rule, visits, seen, all_near, out):
         out[row] = radius_at(rule, row, visits[row], seen[row], all_near[row])
 
 
-@inner
+@borrowing
 def visits_to_rise(n, distance, radius, target):
     """Visits more within which distance - radius cannot exceed `target`, whatever follows.
 
@@ -133,7 +133,7 @@ def visits_to_rise(n, distance, radius, target):
     return NEVER if target >= 1.0 else max(0.0, n * (target + radius - distance) / (1.0 - target))
 
 
-@inner
+@borrowing
 def visits_to_fall(n, distance, radius, target):
     """Visits more within which distance + radius cannot fall below `target`, whatever follows.
 
@@ -142,7 +142,7 @@ def visits_to_fall(n, distance, radius, target):
     return NEVER if target <= 0.0 else max(0.0, n * (distance + radius - target) / (1.0 + target))
 
 
-@inner
+@borrowing
 def weigh(belief, rule, row, n, distance, radius):
     """Whether a row contradicts an assumption, after n visits that put it at `distance`; and when to look again.
 
@@ -177,7 +177,7 @@ def weigh(belief, rule, row, n, distance, radius):
         belief.look_at[row] = n + 1 + np.int64(min(wait, NEVER / 2.0))
 
 
-@inner
+@borrowing
 def only_near(tally, rule, row):
     """Whether all successors that were seen are near ones, where that counts."""
     if rule.near_length.size > 0 and rule.near_length[row] > 0:
@@ -188,7 +188,7 @@ def only_near(tally, rule, row):
     return True
 
 
-@inner
+@borrowing
 def observed_radius(tally, rule, row):
     """The TV radius of a row as it is."""
     visits, seen = np.float64(tally.visits[row]), np.int64(tally.length[row])
@@ -209,7 +209,7 @@ def observed_divergence(tally, rule, row, S):
     return bound, away
 
 
-@inner
+@borrowing
 def look(tally, belief, rule, row, S):
     """`weigh` a row as it is, without touching its place in the model. A row that is taken to be exactly the simulator's
     may not be unlikely under it, either.
@@ -225,7 +225,7 @@ def look(tally, belief, rule, row, S):
             belief.look_at[row] = min(belief.look_at[row], n + 1 + n // LOOKS)
 
 
-@inner
+@borrowing
 def is_cleared(tally, rule, row, S, distance, radius):
     """The deletion rule. All but the paper's leave the ball of a row that is only known to be `within` a distance alone."""
     if rule.clearing == HALFWAY or rule.threshold < 0.0:
@@ -237,40 +237,43 @@ def is_cleared(tally, rule, row, S, distance, radius):
     )
 
 
-@inner
-def update_row(tally, belief, rule, row, S):
-    """Everything that follows from a row's counts: its empirical probabilities, the deletion rule, its place in the model.
+@borrowing
+def update_rows(tally, belief, rule, rows, S):
+    """Update what follows from the counts of some rows: their empirical probabilities, the deletion rule, the model's rows.
 
-    Deletion (paper, eq. deletetion-rule) is permanent; counts of a deleted row are still kept.
+    Deletion (paper, eq. deletetion-rule) is permanent; counts of a deleted row are still kept. The loop is in here because
+    the tuples hold some 300 words, and a call for each row would copy them all.
     """
-    n = tally.visits[row]
-    if belief.suspect[row]:
-        refresh(tally, row)
-        radius = observed_radius(tally, rule, row)
-        distance = simulator_distance(tally, row, S)
-        within = rule.within[row] if rule.within.size > 0 else 1.0
-        belief.suspect[row] = within < 1.0 or not is_cleared(tally, rule, row, S, distance, radius)
+    for i in range(rows.size):
+        row = rows[i]
+        n = tally.visits[row]
         if belief.suspect[row]:
-            if within < radius:  # both balls hold: around what was seen and around the simulator's row
-                belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
-                belief.gap[row], belief.divergence[row] = within, np.inf
-            else:
-                belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
-                belief.gap[row] = radius
-                if n > 0 and rule.likelihood.size > 0 and rule.size[row] > 1:
-                    bound, _ = observed_divergence(tally, rule, row, S)
-                    belief.divergence[row] = max(LEAST, bound / n)
-            belief.bonus[row] = rule.suspect_bonus * belief.gap[row]
-            if n > 0:
-                weigh(belief, rule, row, n, distance, radius)
-            return
-        belief.look_at[row] = 1  # another rule holds for it from now on
-    belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
-    belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
-    belief.divergence[row] = np.inf
-    belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
-    if n >= belief.look_at[row]:
-        look(tally, belief, rule, row, S)
+            refresh(tally, row)
+            radius = observed_radius(tally, rule, row)
+            distance = simulator_distance(tally, row, S)
+            within = rule.within[row] if rule.within.size > 0 else 1.0
+            belief.suspect[row] = within < 1.0 or not is_cleared(tally, rule, row, S, distance, radius)
+            if belief.suspect[row]:
+                if within < radius:  # both balls hold: around what was seen and around the simulator's row
+                    belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
+                    belief.gap[row], belief.divergence[row] = within, np.inf
+                else:
+                    belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
+                    belief.gap[row] = radius
+                    if n > 0 and rule.likelihood.size > 0 and rule.size[row] > 1:
+                        bound, _ = observed_divergence(tally, rule, row, S)
+                        belief.divergence[row] = max(LEAST, bound / n)
+                belief.bonus[row] = rule.suspect_bonus * belief.gap[row]
+                if n > 0:
+                    weigh(belief, rule, row, n, distance, radius)
+                continue
+            belief.look_at[row] = 1  # another rule holds for it from now on
+        belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
+        belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
+        belief.divergence[row] = np.inf
+        belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
+        if n >= belief.look_at[row]:
+            look(tally, belief, rule, row, S)
 
 
 @compiled
@@ -281,15 +284,17 @@ def near_rows(tally, rule, out):
 
 
 def update_all(tally: Tally, belief: Belief, rule: Rule, S: int) -> None:
-    """`update_row` of every row."""
+    """`update_rows` of every row."""
     nothing, ends, rows = np.empty(0, dtype=np.uint32), np.zeros(1, dtype=np.int64), np.arange(belief.suspect.size)
     observe_episodes(tally, belief, rule, nothing, nothing, ends, rows, 0, S, 1, 0)
 
 
 @instead_of(update_all)
 def compiled_update_all(tally, belief, rule, S):
-    for row in range(belief.suspect.size):
-        update_row(tally, belief, rule, row, S)
+    rows = np.empty(belief.suspect.size, dtype=np.int64)
+    for row in range(rows.size):
+        rows[row] = row
+    update_rows(tally, belief, rule, rows, S)
 
 
 @compiled
@@ -314,12 +319,14 @@ def record_watching(tally, belief, rule, planned, growth, states, actions, H, S,
     return due, full
 
 
-@inner
-def observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step):
+@borrowing
+def observe_episode(tally, belief, rule, episode, S, A, rows_per_step):
     """Count an episode, then apply Lines 3 and 4 of Algorithm 1 to the rows it changed (no other row can change)."""
+    states, actions, rows = episode
     count_episode(tally, states, actions, A, rows_per_step)
     for h in range(actions.size):
-        update_row(tally, belief, rule, h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h]), S)
+        rows[h] = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
+    update_rows(tally, belief, rule, rows[: actions.size], S)
 
 
 @compiled
@@ -329,12 +336,12 @@ def observe_episodes(tally, belief, rule, states, actions, ends, rows, H, S, A, 
     With H = 0 there is room for all of them. Before, `rows` are brought up to date.
     Episode i has actions[ends[i] : ends[i + 1]] and one state more, its states beginning at ends[i] + i.
     """
-    for row in rows:
-        update_row(tally, belief, rule, row, S)
+    update_rows(tally, belief, rule, rows, S)
+    visited_rows = np.empty(actions.size, dtype=np.int64)
     for i in range(ends.size - 1):
         here = actions[ends[i] : ends[i + 1]]
         visited = states[ends[i] + i : ends[i + 1] + i + 1]
-        observe_episode(tally, belief, rule, visited, here, S, A, rows_per_step)
+        observe_episode(tally, belief, rule, Episode(visited, here, visited_rows), S, A, rows_per_step)
         if H > 0 and lacks_room(tally, visited, here, H, S, A, rows_per_step):
             return i + 1
     return ends.size - 1

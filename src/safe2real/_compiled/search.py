@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from safe2real._compiled import codes, column_generation, dual_search, sweeps
-from safe2real._compiled.cache import compiled, inner, instead_of
+from safe2real._compiled.cache import borrowing, compiled, instead_of
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array, Rows
 from safe2real._compiled.team import Team
@@ -136,7 +136,7 @@ def solve_often(
     return solve_compiled(like, rows, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers, 1)
 
 
-@inner
+@borrowing
 def extent(x):
     """Largest minus smallest entry of x [1 or H, S, A]."""
     low, high = x[0, 0, 0], x[0, 0, 0]

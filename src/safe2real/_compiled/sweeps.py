@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner, instead_of
+from safe2real._compiled.cache import borrowing, compiled, inner, instead_of
 from safe2real._compiled.evaluation import evaluate_actions
 from safe2real._compiled.lanes import LANES, added, choose, expected, lane, load, prefetch, scaled, splat, store, weighed
 from safe2real._compiled.rows import Array, Rows
@@ -63,7 +63,7 @@ def sweep(sweeper, weights, slots, lines, pair):
     sweeper.sweep(weights, slots, lines, pair)
 
 
-@instead_of(sweep)
+@instead_of(sweep, borrowing=True)
 def task_sweep(task, weights, slots, lines, pair):
     sweep_part(task, weights, slots, lines, pair, Part(0, task.H, 0, task.start.size))
 
@@ -73,7 +73,7 @@ def break_ties(sweeper, slot, tie, lines):
     sweeper.break_ties(slot, tie, lines)
 
 
-@instead_of(break_ties)
+@instead_of(break_ties, borrowing=True)
 def task_break_ties(task, slot, tie, lines):
     sweep_lexicographic(task, task.utilities[0], task.reward, tie, task.actions[slot])
     evaluate_actions(task, task.actions[slot], lines[slot])
@@ -84,7 +84,7 @@ def evaluate(sweeper, slot, lines):
     sweeper.evaluate(slot, lines)
 
 
-@instead_of(evaluate)
+@instead_of(evaluate, borrowing=True)
 def task_evaluate(task, slot, lines):
     evaluate_actions(task, task.actions[slot], lines[slot])
 
@@ -94,7 +94,7 @@ def narrow_to(sweeper, one, other):
     return sweeper.narrow_to(one, other)
 
 
-@instead_of(narrow_to)
+@instead_of(narrow_to, borrowing=True)
 def task_narrow_to(task, one, other):
     actions = task.actions
     _, H, S = actions.shape
@@ -173,7 +173,7 @@ def sweep_part(task, weights, slots, lines, pair, part):
         write_lines(task.start, task.like, values[0], slots, lines)
 
 
-@inner
+@borrowing
 def write_lines(start, like, values, slots, lines):
     """The values at the start, into lines[slots[j]] for every lane j."""
     total = scaled(load(like, values, np.uint64(0)), start[0], 1.0)
@@ -184,7 +184,7 @@ def write_lines(start, like, values, slots, lines):
             lines[slots[j], k] = lane(total[k], j)
 
 
-@inner
+@borrowing
 def sweep_lanes(task, weights, slots, values, part):
     """Backward induction on LANES weighted sums, `weights` [1 + K, LANES] flat: policies into actions[slots[j]] for lane j.
 
@@ -233,7 +233,7 @@ def sweep_lanes(task, weights, slots, values, part):
             flat[place_3 + np.uint64(s)] = np.int64(lane(choice, 3))
 
 
-@inner
+@borrowing
 def sweep_between(task, one, other, weights, slots, values, part):
     """As `sweep_lanes`, of the actions of two policies alone: those in the slots `one` and `other`.
 
@@ -274,7 +274,7 @@ def sweep_between(task, one, other, weights, slots, values, part):
             store(chosen, now, s)
 
 
-@inner
+@borrowing
 def promise(task, pair, row, rewards, at, later, mean):
     """What the state and action `pair` promise; `row`, `rewards` and `at` are where the step's rows and utilities begin."""
     begin, length, successor, probability = task.rows
@@ -287,7 +287,7 @@ def promise(task, pair, row, rewards, at, later, mean):
     return added(total, mean) if n == 0 else total
 
 
-@inner
+@borrowing
 def leads_far(rows, S, A):
     """Whether most transitions, by a sample of rows, lead to states whose values a cache will hardly hold."""
     near, seen = 0, 0
@@ -299,13 +299,13 @@ def leads_far(rows, S, A):
     return 2 * near < seen
 
 
-@inner
+@borrowing
 def place_of(slot, h, H, S):
     """Of the action for state 0 in step h of a slot's policy, when `actions` [C, H, S] are flat."""
     return np.uint64((slot * H + h) * S)
 
 
-@inner
+@borrowing
 def mean_lanes(like, values, S):
     """What a uniform row expects of `values` [S, V, LANES], flat."""
     total = load(like, values, np.uint64(0))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import beforehand, compiled, inner
+from safe2real._compiled.cache import beforehand, borrowing, compiled
 from safe2real._compiled.rows import Array
 
 
@@ -27,6 +27,14 @@ class Tally(NamedTuple):
     probability: Array  # [N] simulator's, then empirical
     count: Array  # [N]
     visits: Array  # [R]
+
+
+class Episode(NamedTuple):
+    """Of n steps, and room for the rows that it visits."""
+
+    states: Array  # [n + 1]
+    actions: Array  # [n]
+    rows: Array  # [n] or longer, overwritten
 
 
 @beforehand
@@ -56,7 +64,7 @@ def count_episode(tally, states, actions, A, rows_per_step):
         record(tally, row, states[h + 1])
 
 
-@inner
+@borrowing
 def lacks_room(tally, states, actions, H, S, A, rows_per_step):
     """Whether a row of the episode could overflow its segment in the next one, which may be longer than this one."""
     new = 1 if rows_per_step > 0 else H
@@ -67,7 +75,7 @@ def lacks_room(tally, states, actions, H, S, A, rows_per_step):
     return False
 
 
-@inner
+@borrowing
 def refresh(tally, row):
     """The empirical probabilities of a row from its counts."""
     first = np.int64(tally.begin[row])
@@ -75,7 +83,7 @@ def refresh(tally, row):
         tally.probability[i] = tally.count[i] / tally.visits[row]
 
 
-@inner
+@borrowing
 def simulator_probability(tally, row, successor, S):
     """P_sim(successor | row); the simulator's successors are sorted."""
     n = tally.simulator_length[row]
@@ -95,7 +103,7 @@ def simulator_probability(tally, row, successor, S):
     return 0.0
 
 
-@inner
+@borrowing
 def simulator_distance(tally, row, S):
     """TV distance between the empirical row and the simulator's; an unvisited row is uniform over all states."""
     n = tally.visits[row]

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import inner, instead_of, shared
+from safe2real._compiled.cache import borrowing, instead_of, shared, shared_borrowing
 from safe2real._compiled.rows import Array, Rows
 
 
-@shared
+@shared_borrowing
 def dot(x, y):
     """One term after the other, as all sums here: NumPy's own round differently, and as the processor's BLAS likes."""
     total = 0.0
@@ -27,7 +27,7 @@ def dot(x, y):
     return total
 
 
-@shared
+@shared_borrowing
 def total_of(x):
     total = 0.0
     for i in range(x.size):
@@ -35,7 +35,7 @@ def total_of(x):
     return total
 
 
-@shared
+@shared_borrowing
 def mean_of(values):
     """What a uniform row expects of `values` [S]."""
     return total_of(values) / values.size
@@ -50,13 +50,13 @@ def alike(n, value):
     return out
 
 
-@shared
+@shared_borrowing
 def rows_per_step(begin, S, A):
     """How many rows further the rows of the next step are: 0 for stationary dynamics."""
     return 0 if begin.size == S * A else S * A
 
 
-@inner
+@borrowing
 def expectation(rows, row, values, mean):
     """Sum of P(s' | row) values[s']. Unsigned indices and a single exit keep this loop inlined: 13 times faster."""
     n = rows.length[row]
@@ -69,7 +69,7 @@ def expectation(rows, row, values, mean):
     return total
 
 
-@inner
+@borrowing
 def spread(rows, row, mass, arrived):
     """Add mass * P(. | row) to `arrived`; returns the mass of a uniform row, which the caller spreads at the end."""
     n = rows.length[row]
@@ -86,7 +86,7 @@ def any_of(flags: Array) -> bool:
     return bool(flags.any())
 
 
-@instead_of(any_of)
+@instead_of(any_of, borrowing=True)
 def compiled_any_of(flags):
     for i in range(flags.size):
         if flags[i]:
@@ -99,7 +99,7 @@ def longest_of(rows: Rows) -> int:
     return max(1, int(rows.length.max()))
 
 
-@instead_of(longest_of)
+@instead_of(longest_of, borrowing=True)
 def compiled_longest_of(rows):
     longest = 1
     for row in range(rows.length.size):
@@ -112,7 +112,7 @@ def any_uniform(rows: Rows) -> bool:
     return int(rows.length.min()) == 0
 
 
-@instead_of(any_uniform)
+@instead_of(any_uniform, borrowing=True)
 def compiled_any_uniform(rows):
     for row in range(rows.length.size):
         if rows.length[row] == 0:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled.rows import Reach, Rows
 from safe2real.errors import InvalidInput
-from safe2real.evidence.counts import Counts
+from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.pooling import Ints, Pooling, pooling_of
@@ -89,8 +89,7 @@ def _laws(pooling: Pooling, successor: Indices, probability: Floats, begin: Indi
     classes = np.flatnonzero(pooling.classes >= 0)
     result = np.zeros((pooling.classes.size, pooling.leads.shape[1]))
     sizes = length[classes].astype(np.int64)
-    unit = np.repeat(classes, sizes)
-    at = begin.astype(np.int64)[unit] + np.arange(unit.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    unit, at = np.repeat(classes, sizes), places_of(begin[classes], sizes)
     result[unit, successor[at]] = probability[at]
     for empty in classes[sizes == 0]:
         row = int(np.flatnonzero(pooling.shared == empty)[0])

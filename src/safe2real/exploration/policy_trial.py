@@ -35,6 +35,7 @@ from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.serialization import bounded, check_keys, from_text, to_text
 from safe2real.model.validation import (
     ROUNDING,
+    Declared,
     by_name,
     check_function,
     check_reset,
@@ -116,8 +117,8 @@ class TrialTerms:
                     f"target[{name!r}] is {goal:g}, and the range is from {least:g} to {most:g}; no floor stops there, give "
                     "a number within the range, below its upper end"
                 )
-        object.__setattr__(self, "rewards", rewards)
-        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "rewards", Declared(rewards))
+        object.__setattr__(self, "target", Declared(target))
 
     @property
     def is_cost(self) -> bool:

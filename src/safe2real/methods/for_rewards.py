@@ -33,7 +33,7 @@ from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import array_from_json
-from safe2real.model.validation import ROUNDING, Floats, by_name, finite_floats, finite_number, frozen, shown
+from safe2real.model.validation import ROUNDING, Declared, Floats, by_name, finite_floats, finite_number, frozen, shown
 from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.robust import Ceiling, RowSets, add_open, ceiling, optimistic_policy, worst_values
@@ -232,7 +232,7 @@ class ForRewards(Method):
             )
         # In the order of their names, in which records keep them: sums must not depend on who declared them when.
         checked = {name: _reward(name, reward) for name, reward in sorted(by_name("rewards", self.rewards).items())}
-        object.__setattr__(self, "rewards", checked)
+        object.__setattr__(self, "rewards", Declared(checked))
         accuracy = finite_number("accuracy", self.accuracy)
         if accuracy <= 0.0:
             raise InvalidInput(f"accuracy is {accuracy:g}; it must be positive, e.g. 0.05 for a twentieth of the best value")

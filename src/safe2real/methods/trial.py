@@ -28,6 +28,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
 from safe2real.model.serialization import array_to_json, numbers_from_json, policy_from_json, policy_to_json
 from safe2real.model.validation import (
     ROUNDING,
+    Declared,
     Floats,
     by_name,
     finite_floats,
@@ -85,8 +86,8 @@ class Trial(Method):
         rewards, targets = by_name("rewards", self.rewards), by_name("target", self.target)
         kept = {key: frozen(finite_floats(f"rewards[{key!r}]", value)) for key, value in rewards.items()}
         goals = {key: finite_number(f"target[{key!r}]", value) for key, value in targets.items()}
-        object.__setattr__(self, "rewards", kept or None)
-        object.__setattr__(self, "target", goals or None)
+        object.__setattr__(self, "rewards", Declared(kept) if kept else None)
+        object.__setattr__(self, "target", Declared(goals) if goals else None)
 
     @property
     def candidate(self) -> Mixture:

@@ -8,7 +8,7 @@ import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -228,6 +228,18 @@ def by_name(name: str, value: Any) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise InvalidInput(f'{name} is {shown(value)}; give values by name, like {{"return": ...}}')
     return {checked_name(f"a name in {name}", key): one for key, one in (value or {}).items()}
+
+
+class Declared(dict[str, Any]):
+    """Values by name that cannot be changed; unlike a `MappingProxyType`, they can be copied and sent to other processes."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("what was declared is read-only; declare it anew")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
 
 
 def boolean(name: str, value: Any) -> bool:
