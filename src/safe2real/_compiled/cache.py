@@ -151,7 +151,7 @@ _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class":
 
 
 def _digest_of_sources() -> bytes:
-    """Of all that decides about the machine code of a signature, besides the machine."""
+    """Return the digest of everything that determines a signature's machine code, except the machine."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -217,7 +217,7 @@ class SourceCache(caching._Cache):
         return compiler.CompileResult._rebuild(target_context, *pickle.loads(content[_SEAL:]))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep it for other processes, if that is possible: a full disk is no reason not to compute."""
+        """Store the code for other processes; best effort, skipped for example on a full disk."""
         path, key = self._place(sig, data.codegen)
         if path is None:
             return

@@ -132,7 +132,7 @@ def ask_between(search, reward_weight, prices, best):
 
 @shared
 def tell(search):
-    """Draw the conclusions from the lines of the policies asked for: a status, or GO_ON."""
+    """Update the search from the lines of the policies asked for; return a status, or GO_ON."""
     lines, limits, numbers, slack = search.lines, search.limits, search.numbers, slack_of(search)
     numbers[PASSES] += 1.0
     if numbers[PHASE] == CORNERS:
@@ -440,7 +440,7 @@ def expel_shortfall(lines, used, thresholds, basis):
 
 @shared
 def largest_miss(line, limits):
-    """By how much the values line[1:] fall short of the limits at the worst; negative where they meet them all."""
+    """Return the largest shortfall of the values line[1:] below the limits; negative if all are satisfied."""
     missed = -np.inf
     for k in range(limits.size):
         missed = max(missed, limits[k] - line[1 + k])

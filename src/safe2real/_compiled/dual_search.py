@@ -26,7 +26,7 @@ from safe2real._compiled.sweeps import break_ties, evaluate, narrow_to, sweep
 
 TIE = 1e-15  # actions whose safety differs by less than this times H are equally safe
 SLOTS = LANES + 4  # policies held at once: those of a pass, the two that are mixed, and two whose actions are compared
-# What `ask` and `tell` answer besides a number of multipliers and a status.
+# Results of `ask` and `tell` besides a number of multipliers and a status.
 BREAK_TIES = -1  # of the actions that are equally safe up to rounding take the most rewarding, into slots[0]
 GO_ON = -1
 
@@ -151,7 +151,7 @@ def ask(search):
 
 @shared_borrowing
 def ask_between(search, safe, unsafe):
-    """The crossing of the two lines that are held, and around the place where the dual function is estimated to be least."""
+    """Ask at the crossing of the two held lines, and around the estimated minimiser of the dual function."""
     lines, numbers, asked = search.lines, search.numbers, search.asked
     rise = lines[safe, 1] - lines[unsafe, 1]
     crossing = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
@@ -181,7 +181,7 @@ def ask_between(search, safe, unsafe):
 
 @shared_borrowing
 def height(search, slot, multiplier):
-    """Of a policy's line at a multiplier."""
+    """Return the height of a policy's line at a multiplier."""
     return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
 
 
@@ -212,7 +212,7 @@ def around_least(search, safe, unsafe, low, high):
 
 @shared_borrowing
 def tell(search, count):
-    """Draw the conclusions from the lines of the `count` multipliers asked for: a status, or GO_ON."""
+    """Update the search from the lines of the `count` multipliers asked for; return a status, or GO_ON."""
     lines, held, numbers = search.lines, search.held, search.numbers
     numbers[PASSES] += 1.0
     if count == BREAK_TIES:
@@ -382,7 +382,7 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
 
 @shared_borrowing
 def advance(sweeper, search, factors, between):
-    """Ask, sweep and tell once; of the actions of two policies alone, where it is `between` them."""
+    """Ask, sweep and tell once; if `between`, over the actions of two policies only."""
     count = ask(search)
     if count == BREAK_TIES:
         break_ties(sweeper, search.slots[0], TIE * search.H, search.lines)

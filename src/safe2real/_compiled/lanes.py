@@ -114,7 +114,7 @@ def expected(typing_context, like, reward, utilities, at, rewards, stride, first
 
 @intrinsic
 def prefetch(typing_context, like, values, state):
-    """Begin to fetch what is kept for a state: it will be needed soon, and is far away when there are many states."""
+    """Prefetch a state's values, which are needed soon and are out of cache when there are many states."""
     size = len(like)
 
     def generate(context, builder, sig, args):
@@ -144,7 +144,7 @@ def added(typing_context, one, other):
 
 @intrinsic
 def scaled(typing_context, quantity, factor, divisor):
-    """A quantity times a number, over another."""
+    """Multiply a quantity by a number and divide it by another."""
     size = len(quantity)
 
     def generate(context, builder, sig, args):
@@ -157,7 +157,7 @@ def scaled(typing_context, quantity, factor, divisor):
 
 @intrinsic
 def load(typing_context, like, values, state):
-    """The quantity that is kept for a state in `values` [S, V, LANES], flat; `like` is any tuple of V."""
+    """Load the quantity of a state from `values` [S, V, LANES], flat; `like` is any tuple of V."""
     size = len(like)
 
     def generate(context, builder, sig, args):
@@ -170,7 +170,7 @@ def load(typing_context, like, values, state):
 
 @intrinsic
 def store(typing_context, quantity, values, state):
-    """Keep a quantity for a state."""
+    """Store the quantity of a state."""
     size = len(quantity)
 
     def generate(context, builder, sig, args):

@@ -60,7 +60,7 @@ def shortfall(trust, k, states, actions):
 
 @borrowing
 def take(trust, states, actions):
-    """One episode of the baseline."""
+    """Update the wealth of the bets with one episode of the baseline; refute margins that it disproves."""
     trust.counters[EPISODES] += 1
     for k in range(trust.thresholds.size):
         short = shortfall(trust, k, states, actions)
@@ -74,13 +74,13 @@ def take(trust, states, actions):
 
 @shared
 def look(trust, sets, refuted, threads):
-    """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
+    """Bound the baseline's V_c over the confidence sets; raise or refute its margins accordingly."""
     trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
     if trust.flags[LEFT] or any_of(refuted):
-        return  # the sets are worth nothing any more
+        return  # the confidence sets are invalid
     values, no_policy = np.empty((2, trust.start.size)), np.empty((0, 0), dtype=np.uint32)
     for k in range(trust.thresholds.size):
-        # The best is minus the worst of minus the utility.
+        # The best value is minus the worst value of the negated utility.
         best = -follow(sets, -trust.utilities[k], trust.baseline, no_policy, trust.start, values, threads)
         trust.ceiling[k] = min(trust.ceiling[k], best)
         if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:

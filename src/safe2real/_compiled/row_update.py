@@ -85,10 +85,10 @@ def radius_at(rule, row, n, seen, all_near):
         beta = rule.constant[row] + rule.weight * np.log(8.0 * np.e * (n + 1.0))
         return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
     if n <= 0:
-        return 1.0  # also where one successor is possible: the model's row is still uniform
+        return 1.0  # even for one possible successor: the model's row is still uniform
     size = rule.size[row]
     if size == 1:
-        return 0.0  # one successor is possible: the row is that
+        return 0.0  # only one successor is possible, so one visit determines the row
     if rule.kind == TABLE:
         # The largest tabulated number of visits that is <= n. By bisection: numba compiles NumPy's search to far more code.
         low, high = 0, rule.grid.size

@@ -20,7 +20,7 @@ from safe2real._compiled.rows import Array, Rows
 
 @shared_borrowing
 def dot(x, y):
-    """One term after the other, as all sums here: NumPy's own round differently, and as the processor's BLAS likes."""
+    """Sum sequentially, as all sums here do: NumPy's own sums and BLAS round differently, by processor."""
     total = 0.0
     for i in range(x.size):
         total += x[i] * y[i]

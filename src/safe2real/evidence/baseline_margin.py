@@ -52,7 +52,7 @@ class BaselineTrust:
             ceiling=np.full(constraints, float(horizon)),
             wealth=np.ones((constraints, _BETS)),
             refuted=np.zeros(constraints, dtype=np.bool_),
-            # Sets that prove nothing are never looked at.
+            # Confidence sets of a heuristic radius are never used.
             counters=np.array([0, 0 if proves and constraints else np.iinfo(np.int64).max, 0], dtype=np.int64),
             flags=np.zeros(2, dtype=np.bool_),
         )

@@ -51,7 +51,7 @@ class Evidence(HybridModel):
         super().__init__(model.kernel, model.horizon, settings, stated, reuses_simulator=reuses_simulator)
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
-        self._structured: Any = None  # what `structured` was when it was last asked for
+        self._structured: Any = None  # the last result of `structured`
         self.returns: CandidateReturns | None = None  # of the policy that is on trial, if one is
         self.faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
         self.trust = BaselineTrust(
@@ -150,7 +150,7 @@ class Evidence(HybridModel):
             check_episodes_of(self.returns.policies, states, actions, ends, by_candidate)
         first = 0
         while first < lengths.size:
-            # The confidence sets are looked at after fixed numbers of samples, whatever the batches in which these come.
+            # The confidence sets are checked after fixed numbers of samples, independent of the batches.
             last = lengths.size if at_once else first + self.trust.episodes_until_due(ends[first:])
             offset = int(ends[first])
             part = states[offset + first :], actions[offset:], ends[first : last + 1] - offset

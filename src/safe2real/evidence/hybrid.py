@@ -66,7 +66,7 @@ class HybridModel:
         self.behind = False  # whether episodes were counted since the last `update`
         self.outside_support = 0  # transitions counted that the declared support rules out
         self.announced_outside = 0  # the same, including recorded transitions that are not counted yet
-        self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
+        self.broken_off: dict[str, int] = {}  # number of departed episodes that ended for another cause, by cause
         self.departed = 0  # episodes that reached a state outside the model, counted or announced
         exact = np.zeros(rows, dtype=np.bool_) if stated.known is None else stated.known.copy()
         near = self._near() if find(settings.refinements, NearSets) else None
