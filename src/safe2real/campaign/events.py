@@ -85,6 +85,11 @@ class Draft:
     worker: str | None = None
 
 
+def by_field(one: Event | AskBody | ImportBody) -> dict[str, Any]:
+    """The values of an event or a body by their names; unlike those of `asdict`, they are no copies."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
+
+
 def now() -> str:
     """The time of an event that is written now."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
