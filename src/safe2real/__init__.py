@@ -144,7 +144,7 @@ def __dir__() -> list[str]:
 
 
 def _names_of(package: str) -> Any:
-    """What a sub-package offers; of one that cannot be imported here, nothing."""
+    """Return the public names of a sub-package; none if it cannot be imported here."""
     try:
         module = import_module(f"safe2real.{package}")
     except ImportError:

@@ -54,7 +54,7 @@ def inner(function: Any) -> Any:
 
 
 def borrowing(function: Any) -> Any:
-    """As `inner`, without reference counts: for a function that makes no array, returns none, and calls none that does.
+    """Compile like `inner`, without reference counts: for functions that neither make nor return arrays, nor call such ones.
 
     Counting is an atomic addition for each array of each tuple at each call, which was a third of a simulated round. numba
     refuses to compile a function that makes or returns arrays; one that is returned to it would never be freed.
@@ -63,7 +63,7 @@ def borrowing(function: Any) -> Any:
 
 
 def beforehand(function: Any) -> Any:
-    """As `inner`, optimised before it becomes a part of its callers: some loops are twice as fast that way."""
+    """Compile like `inner`, but optimise before inlining: some loops are twice as fast that way."""
     _BEFOREHAND.add(function.__qualname__)
     return borrowing(function)
 
@@ -74,12 +74,12 @@ def shared(function: Any) -> Any:
 
 
 def shared_borrowing(function: Any) -> Any:
-    """As `shared`, and `borrowing` where it is compiled."""
+    """Decorate like `shared`, compiling without reference counts as `borrowing` does."""
     return instead_of(function, borrowing=True)(function)
 
 
 def instead_of(function: Any, *, borrowing: bool = False) -> Any:
-    """Decorate what compiled functions run where they call `function`, which is for Python alone."""
+    """Decorate the implementation that compiled code runs when it calls `function`; Python runs `function` itself."""
     options = _OPTIONS | _PART | (_BORROWING if borrowing else {})
 
     def register(implementation: Any) -> Any:
@@ -91,7 +91,7 @@ def instead_of(function: Any, *, borrowing: bool = False) -> Any:
 
 
 def most_threads() -> int:
-    """What the environment allows a process, in NUMBA_NUM_THREADS; all cores if it says nothing."""
+    """Return NUMBA_NUM_THREADS, the most threads of this process; by default the number of cores."""
     settings: Any = numba.config
     return int(settings.NUMBA_NUM_THREADS)
 
@@ -151,7 +151,7 @@ _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class":
 
 
 def _digest_of_sources() -> bytes:
-    """Of all that decides about the machine code of a signature, besides the machine."""
+    """Return the digest of everything that determines a signature's machine code, except the machine."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -169,7 +169,7 @@ def _announce() -> None:
 
 @cache
 def folder() -> Path | None:
-    """Where machine code is kept; None where nothing can be written."""
+    """Return the folder of cached machine code; None if no folder is writable."""
     try:
         return Path(caching.CompileResultCacheImpl(_seal).locator.get_cache_path())
     except RuntimeError:  # numba has found no place
@@ -197,10 +197,10 @@ class SourceCache(caching._Cache):
         self._enabled = False
 
     def flush(self) -> None:
-        """Nothing to do: a file without its seal is as good as none."""
+        """Do nothing: a file without its seal is never loaded."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What numba compiled for the signature `sig` in some process, or None.
+        """Return the cached machine code for the signature `sig`, or None.
 
         numba's own cache refreshes the context here, which imports all that compiling could need, and SciPy with it: half a
         second that code which is compiled already does not need. What it needs is the runtime, for its arrays.
@@ -217,7 +217,7 @@ class SourceCache(caching._Cache):
         return compiler.CompileResult._rebuild(target_context, *pickle.loads(content[_SEAL:]))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep it for other processes, if that is possible: a full disk is no reason not to compute."""
+        """Store the code for other processes; best effort, skipped for example on a full disk."""
         path, key = self._place(sig, data.codegen)
         if path is None:
             return

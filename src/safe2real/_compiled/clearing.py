@@ -43,7 +43,7 @@ def sorted_by_gain(shares, right):
 
 @borrowing
 def every_set_passes(shares, right, eta, sigma, needed):
-    """Whether g >= `needed` for every subset of a few successors, one by one."""
+    """Return whether g >= `needed` for every subset of a few successors, by enumeration."""
     k = shares.size
     for chosen in range(1, 1 << k):
         x, y = 0.0, 0.0
@@ -58,11 +58,12 @@ def every_set_passes(shares, right, eta, sigma, needed):
 
 @inner
 def clears(tally, row, S, eps, eta, sigma, level):
-    """Whether the sequential test clears a row; `level` is log(1 / its share of delta), eps < eta < sigma.
+    """Return whether the sequential test clears a row; `level` is log(1 / its share of delta), eps < eta < sigma.
 
-    The sets that matter lie on the curve of the largest x for each y: successors in the order of x_i / q_i. At its corners
-    are real sets (too small: not cleared); over small pieces of it g(largest x, smallest y) is a bound from below (large
-    enough: cleared); in between all sets of a few successors are looked at, and a row with more of them waits.
+    The decisive sets lie on the curve of the largest x for each y: successors in the order of x_i / q_i. Its corners are
+    real sets: if g is too small at one, the row is not cleared. Over small pieces of the curve, g(largest x, smallest y) is
+    a lower bound: if it is large enough on all, the row is cleared. In between, all sets are enumerated if the row has few
+    observed successors; otherwise it stays suspect.
     """
     n, k = tally.visits[row], np.int64(tally.length[row])
     if n == 0:
@@ -98,7 +99,7 @@ def clears(tally, row, S, eps, eta, sigma, level):
 
 @borrowing
 def growth_if_right(tally, row, eta, sigma):
-    """How fast the slowest set grows with each visit if the row is right, without the luck of the draw.
+    """Return the growth per visit of the slowest set if the row is right, ignoring random fluctuation.
 
     Of the sets with x = y, those of one of the simulator's successors, of all others, and of the first few.
     """
@@ -118,7 +119,7 @@ def growth_if_right(tally, row, eta, sigma):
 
 @inner
 def growth_as_seen(tally, row, S, eps, eta, sigma):
-    """The same if the row stays as it has been seen; minus infinity where it never can be cleared."""
+    """Return the growth per visit of the slowest set at the observed shares; minus infinity if the row is never cleared."""
     n, k, first = tally.visits[row], np.int64(tally.length[row]), np.int64(tally.begin[row])
     shares, right = np.empty(k), np.empty(k)
     for i in range(k):

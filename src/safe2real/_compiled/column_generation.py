@@ -28,7 +28,7 @@ from safe2real._compiled.transitions import alike, dot, mean_of, total_of
 
 
 class Search(NamedTuple):
-    """What is known of one problem; C policies, K >= 2 constraints."""
+    """The state of one search; C policies, K >= 2 constraints."""
 
     lines: Array  # [C, 1 + K] value of the reward and of every utility
     used: Array  # [C] slots that hold a policy
@@ -53,7 +53,7 @@ PIVOT_TOLERANCE = 1e-11  # of the ratio test: a constraint may be missed by this
 
 @shared
 def begin(lines, weights, multipliers, thresholds, H, warm):
-    """The search before its first question. The first `warm` slots hold policies whose lines are known."""
+    """Create a search. The first `warm` slots hold policies with known lines."""
     C, K = lines.shape[0], thresholds.size
     search = Search(
         lines, np.zeros(C, dtype=np.bool_), thresholds.copy(), np.empty(K + 1, dtype=np.int64), np.zeros(K + 1),
@@ -66,7 +66,7 @@ def begin(lines, weights, multipliers, thresholds, H, warm):
 
 @shared
 def start(search, warm):
-    """As `begin`, for a search whose arrays are there: zeros, but for its limits and the lines of the `warm` slots."""
+    """Initialise a search whose arrays are allocated: zeros except the limits and the lines of the `warm` slots."""
     search.previous[:] = np.nan
     search.numbers[BOUND], search.numbers[PHASE] = np.inf, CORNERS
     if warm == 0:
@@ -78,7 +78,7 @@ def start(search, warm):
 
 @shared
 def ask(search):
-    """The weights `asked` to sweep at, with their policies into `slots`; returns how many."""
+    """Choose the weights `asked` of the next sweep and the `slots` for its policies; return how many."""
     K, asked = search.limits.size, search.asked
     if search.numbers[PHASE] == CORNERS:
         # The reward alone, and the first utilities alone: corners between which the optimum lies.
@@ -112,7 +112,7 @@ def choose_slots(search):
 
 @shared
 def prices_of(search):
-    """[K] what the master program would pay for more of every utility."""
+    """Return the prices [K] of the utilities in the master program."""
     prices = np.empty(search.limits.size)
     for k in range(prices.size):
         prices[k] = max(0.0, -search.dual[k])
@@ -132,7 +132,7 @@ def ask_between(search, reward_weight, prices, best):
 
 @shared
 def tell(search):
-    """Draw the conclusions from the lines of the policies asked for: a status, or GO_ON."""
+    """Update the search from the lines of the policies asked for; return a status, or GO_ON."""
     lines, limits, numbers, slack = search.lines, search.limits, search.numbers, slack_of(search)
     numbers[PASSES] += 1.0
     if numbers[PHASE] == CORNERS:
@@ -156,7 +156,7 @@ def tell(search):
 
 @shared
 def slack_of(search):
-    """By how much a constraint may be missed and still count as met."""
+    """Return the shortfall up to which a constraint counts as satisfied."""
     return codes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
 
 
@@ -440,7 +440,7 @@ def expel_shortfall(lines, used, thresholds, basis):
 
 @shared
 def largest_miss(line, limits):
-    """By how much the values line[1:] fall short of the limits at the worst; negative where they meet them all."""
+    """Return the largest shortfall of the values line[1:] below the limits; negative if all are satisfied."""
     missed = -np.inf
     for k in range(limits.size):
         missed = max(missed, limits[k] - line[1 + k])
@@ -505,14 +505,14 @@ def search_of(searches, i):
 
 @compiled
 def begin_all(searches, warm):
-    """Every search before its first question."""
+    """Initialise every search."""
     for i in range(len(searches.lines)):
         start(search_of(searches, i), warm)
 
 
 @compiled
 def ask_all(searches, status, counts):
-    """What each search that goes on asks, into `counts` [N]; 0 where it has ended."""
+    """Write the number of weights that each running search asks for into `counts` [N]; 0 for an ended search."""
     for i in range(len(searches.lines)):
         counts[i] = ask(search_of(searches, i)) if status[i] == GO_ON else 0
 

@@ -26,7 +26,7 @@ from safe2real._compiled.sweeps import break_ties, evaluate, narrow_to, sweep
 
 TIE = 1e-15  # actions whose safety differs by less than this times H are equally safe
 SLOTS = LANES + 4  # policies held at once: those of a pass, the two that are mixed, and two whose actions are compared
-# What `ask` and `tell` answer besides a number of multipliers and a status.
+# Results of `ask` and `tell` besides a number of multipliers and a status.
 BREAK_TIES = -1  # of the actions that are equally safe up to rounding take the most rewarding, into slots[0]
 GO_ON = -1
 
@@ -37,16 +37,16 @@ WARM_REACH = 0.02
 # How far around an estimate of the multiplier the next ones to try lie, as a share of what is between the two policies:
 # at first, at most, and by how much it changes when the multiplier did or did not lie there. Tuned by counting passes.
 FIRST_SHARE, LARGEST_SHARE, HIT, MISS = 1.0 / 32.0, 0.25, 0.5, 8.0
-# How often the actions of two policies are looked at alone, by how many passes each time, and how far around what came out
-# of it all actions are looked at again, as a share of what lay between the two.
+# Searches of the actions of two policies only: the most of them, the most passes of each, and the range around the result in
+# which all actions are searched again, as a share of the range between the two.
 MOST_BETWEEN, MOST_PASSES_BETWEEN, CLOSELY = 3.0, 40, 1.0 / 256.0
 
 
 class Search(NamedTuple):
-    """What is known of one problem; C = SLOTS policies, each a line."""
+    """The state of one search; C = SLOTS policies, each a line of the dual function."""
 
     lines: Array  # [C, 2] value of the reward and of the constraint
-    at: Array  # [C] multiplier at which the policy of a slot is best; NaN where that is not known
+    at: Array  # [C] multiplier at which the policy of a slot is optimal; NaN if unknown
     held: (
         Array  # [4] slots of the policy that meets the threshold, of the one that misses it, and of two to keep; -1 for none
     )
@@ -57,7 +57,7 @@ class Search(NamedTuple):
     threshold: float
     H: int
     numbers: Array  # [NUMBERS], one for each name below
-    aside: Array  # [7] what is put aside while few actions are looked at
+    aside: Array  # [7] values saved while only few actions are searched
 
 
 NUMBERS = 14
@@ -66,9 +66,10 @@ BOUND, SHORTFALL, PASSES, GUESS, REACH, SHARE, LOW, HIGH, CROSSING, WARM, RATE, 
 
 @shared
 def begin(lines, weights, multipliers, thresholds, H, warm, rate):
-    """The search before its first question. The first `warm` slots hold policies whose lines are known; `multipliers` went
-    with them. `rate` makes the whole range of the utility worth that of the reward, which is nearer to most solutions than
-    infinity is.
+    """Create a search. The first `warm` slots hold policies with known lines, found at `multipliers`.
+
+    Without such policies the search begins near the multiplier `rate`, at which the whole ranges of utility and reward are
+    worth the same: most solutions are nearer to it than to infinity.
     """
     at, held, numbers = np.empty(SLOTS), np.empty(4, dtype=np.int64), np.zeros(NUMBERS)
     asked, slots = np.zeros(LANES), np.zeros(LANES, dtype=np.int64)
@@ -79,7 +80,7 @@ def begin(lines, weights, multipliers, thresholds, H, warm, rate):
 
 @shared_borrowing
 def start(search, warm, rate):
-    """As `begin`, for a search whose arrays are there."""
+    """Initialise a search whose arrays are allocated; arguments as of `begin`."""
     lines, held, numbers, multipliers = search.lines, search.held, search.numbers, search.multipliers
     search.at[:] = np.nan
     held[:] = -1
@@ -97,7 +98,7 @@ def start(search, warm, rate):
 
 @shared_borrowing
 def guess_from_rate(search):
-    """Without a warm start a quarter of the rate and the rate itself are tried."""
+    """Without a warm start, begin with multipliers from a quarter of the rate to the rate."""
     search.numbers[GUESS], search.numbers[REACH] = 0.625 * search.numbers[RATE], 0.6
 
 
@@ -117,7 +118,7 @@ def is_held(search, slot):
 
 @shared_borrowing
 def choose_slots(search, count):
-    """Slots for so many new policies, besides the two that are held."""
+    """Choose slots for `count` new policies; those of held policies stay."""
     slot = 0
     for lane in range(count):
         while is_held(search, slot):
@@ -128,7 +129,7 @@ def choose_slots(search, count):
 
 @shared_borrowing
 def ask(search):
-    """How many multipliers `asked` to sweep at, with their policies into `slots`; or BREAK_TIES, with its policy there."""
+    """Choose the multipliers `asked` of the next sweep and the `slots` for its policies; return how many, or BREAK_TIES."""
     numbers, asked, at = search.numbers, search.asked, search.at
     safe, unsafe = search.held[0], search.held[1]
     numbers[CROSSING], numbers[LOW] = np.inf, np.nan
@@ -150,7 +151,7 @@ def ask(search):
 
 @shared_borrowing
 def ask_between(search, safe, unsafe):
-    """The crossing of the two lines that are held, and around the place where the dual function is estimated to be least."""
+    """Ask at the crossing of the two held lines, and around the estimated minimiser of the dual function."""
     lines, numbers, asked = search.lines, search.numbers, search.asked
     rise = lines[safe, 1] - lines[unsafe, 1]
     crossing = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
@@ -180,19 +181,19 @@ def ask_between(search, safe, unsafe):
 
 @shared_borrowing
 def height(search, slot, multiplier):
-    """Of a policy's line at a multiplier."""
+    """Return the height of a policy's line at a multiplier."""
     return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
 
 
 @shared_borrowing
 def rounding(search, scale):
-    """How much higher than the crossing the dual function may seem to be there."""
+    """Return how far rounding can raise the computed dual function above the crossing."""
     return codes.ROUNDING * (scale + search.H * search.asked[0])
 
 
 @shared_borrowing
 def around_least(search, safe, unsafe, low, high):
-    """Where the cubic with the dual function's values and slopes at both ends is least, and a little to both sides."""
+    """Return the minimiser of the cubic with the dual function's values and slopes at both ends, and points beside it."""
     width = high - low
     left, right = search.lines[unsafe, 1] - search.threshold, search.lines[safe, 1] - search.threshold
     fall = 3.0 * (height(search, safe, high) - height(search, unsafe, low)) / width
@@ -211,7 +212,7 @@ def around_least(search, safe, unsafe, low, high):
 
 @shared_borrowing
 def tell(search, count):
-    """Draw the conclusions from the lines of the `count` multipliers asked for: a status, or GO_ON."""
+    """Update the search from the lines of the `count` multipliers asked for; return a status, or GO_ON."""
     lines, held, numbers = search.lines, search.held, search.numbers
     numbers[PASSES] += 1.0
     if count == BREAK_TIES:
@@ -267,7 +268,10 @@ def tell(search, count):
 
 @shared_borrowing
 def narrow(search, sweeper):
-    """Whether the two policies that are held differ so little that what is best between them is most likely made of them."""
+    """Return whether to search only the actions of the two current policies, which is likely to suffice.
+
+    It is if they differ in few states.
+    """
     safe, unsafe, numbers = search.held[0], search.held[1], search.numbers
     if safe < 0 or unsafe < 0 or numbers[BETWEEN] >= MOST_BETWEEN:
         return False
@@ -276,7 +280,7 @@ def narrow(search, sweeper):
 
 @shared_borrowing
 def begin_between(search):
-    """From here on `tell` is told of the actions of the two policies that are held alone; its bound holds for no others."""
+    """Begin to search only the actions of the two held policies. Bounds from these passes hold for those actions only."""
     numbers, held, aside = search.numbers, search.held, search.aside
     held[2], held[3] = held[0], held[1]
     aside[0], aside[1] = search.at[held[0]], search.at[held[1]]
@@ -288,7 +292,7 @@ def begin_between(search):
 
 @shared_borrowing
 def end_between(search):
-    """All actions again: the next pass is to prove that what was found is best of all, or to begin anew around it."""
+    """Return to all actions: the next pass proves the mixture found optimal, or restarts the search around it."""
     numbers, aside = search.numbers, search.aside
     numbers[BOUND], numbers[PASSES], numbers[SHARE] = aside[2], aside[3], aside[4]
     numbers[WARM], search.multipliers[0] = aside[5], aside[6]
@@ -297,7 +301,7 @@ def end_between(search):
 
 @shared_borrowing
 def proved(search):
-    """Whether the best mixture of few actions is best of all; if not, the two policies whose actions they were are held."""
+    """Return whether the best mixture of few actions is optimal; if not, hold the two policies with those actions again."""
     numbers, held = search.numbers, search.held
     numbers[TO_PROVE] = 0.0
     value = mix(search, held[0], held[1])
@@ -320,7 +324,7 @@ def only(search, slot, status, multiplier):
 
 @shared_borrowing
 def hold_best(search, count):
-    """Hold, of the policies held and the `count` new ones, the two whose mixture is worth most; returns its value."""
+    """Of the held and the `count` new policies, hold the two with the best mixture; return its value."""
     slots, safe, unsafe = search.slots, search.held[0], search.held[1]
     value = mix(search, safe, unsafe) if safe >= 0 and unsafe >= 0 else -np.inf
     for i in range(-1, count):
@@ -378,7 +382,7 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
 
 @shared_borrowing
 def advance(sweeper, search, factors, between):
-    """Ask, sweep and tell once; of the actions of two policies alone, where it is `between` them."""
+    """Ask, sweep and tell once; if `between`, over the actions of two policies only."""
     count = ask(search)
     if count == BREAK_TIES:
         break_ties(sweeper, search.slots[0], TIE * search.H, search.lines)
@@ -421,14 +425,14 @@ def search_of(searches, i):
 
 @compiled
 def begin_all(searches, warm, rates):
-    """Every search before its first question; `rates` [N]."""
+    """Initialise every search; `rates` [N]."""
     for i in range(len(searches.lines)):
         start(search_of(searches, i), warm, rates[i])
 
 
 @compiled
 def ask_all(searches, status, counts):
-    """What each search that goes on asks, into `counts` [N]; 0 where it has ended."""
+    """Write the number of multipliers that each running search asks for into `counts` [N]; 0 for an ended search."""
     for i in range(len(searches.lines)):
         counts[i] = ask(search_of(searches, i)) if status[i] == GO_ON else 0
 

@@ -1,4 +1,4 @@
-"""What a policy is worth in a known model: occupancies forward, values backward."""
+"""Evaluation of a policy in a known model: occupancies forward, values backward."""
 
 from __future__ import annotations
 

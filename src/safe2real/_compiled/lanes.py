@@ -32,7 +32,7 @@ four = Four()
 
 @register_model(Four)
 class FourModel(models.PrimitiveModel):
-    """As a vector register."""
+    """A value is one vector register."""
 
     def __init__(self, manager, kind):
         super().__init__(manager, kind, _VECTOR)
@@ -62,7 +62,7 @@ def _parts(builder, quantity, size):
 
 @intrinsic
 def expected(typing_context, like, reward, utilities, at, rewards, stride, first, end, probability, successor, later):
-    """What a row promises: its reward and utilities, and what is expected of the values one step later, [S, V, LANES] flat.
+    """Return a row's reward and utilities plus the expectation of the values one step `later`, [S, V, LANES] flat.
 
     reward[rewards] (k = 0) or utilities[at + (k - 1) * stride], both flat, plus the sum over its stored transitions
     i = first .. end - 1 of probability[i] * later[successor[i], k]. `like` is any tuple of V.
@@ -114,7 +114,7 @@ def expected(typing_context, like, reward, utilities, at, rewards, stride, first
 
 @intrinsic
 def prefetch(typing_context, like, values, state):
-    """Begin to fetch what is kept for a state: it will be needed soon, and is far away when there are many states."""
+    """Prefetch a state's values, which are needed soon and are out of cache when there are many states."""
     size = len(like)
 
     def generate(context, builder, sig, args):
@@ -144,7 +144,7 @@ def added(typing_context, one, other):
 
 @intrinsic
 def scaled(typing_context, quantity, factor, divisor):
-    """A quantity times a number, over another."""
+    """Multiply a quantity by a number and divide it by another."""
     size = len(quantity)
 
     def generate(context, builder, sig, args):
@@ -157,7 +157,7 @@ def scaled(typing_context, quantity, factor, divisor):
 
 @intrinsic
 def load(typing_context, like, values, state):
-    """The quantity that is kept for a state in `values` [S, V, LANES], flat; `like` is any tuple of V."""
+    """Load the quantity of a state from `values` [S, V, LANES], flat; `like` is any tuple of V."""
     size = len(like)
 
     def generate(context, builder, sig, args):
@@ -170,7 +170,7 @@ def load(typing_context, like, values, state):
 
 @intrinsic
 def store(typing_context, quantity, values, state):
-    """Keep a quantity for a state."""
+    """Store the quantity of a state."""
     size = len(quantity)
 
     def generate(context, builder, sig, args):
@@ -211,7 +211,7 @@ def _weighed(builder, factors, parts):
 
 @intrinsic
 def choose(typing_context, weights, totals, name, best, choice, chosen):
-    """Where weights . totals > best: (weights . totals, name, totals), and elsewhere (best, choice, chosen) as they were."""
+    """Return (weights . totals, name, totals) in lanes where weights . totals > best, else (best, choice, chosen)."""
     size = len(weights)
     quantity = types.UniTuple(four, size)
 

@@ -62,7 +62,7 @@ def local_bound(counts, n, near, size, run, level):
         bound -= math.lgamma(b + counts[i]) - math.lgamma(b) - counts[i] * math.log(o)
         tau[i] = counts[i] - run * o * (digamma(b + counts[i]) - digamma(b))
         if tau[i] <= 1e-9 * counts[i]:
-            return np.inf  # rounding: nothing is said
+            return np.inf  # rounding: no bound
         least = max(least, counts[i] / tau[i])
     best, excess = np.inf, 0.5
     for turn in range(TURNS):
@@ -121,7 +121,7 @@ def likelihood_bound(counts, right, near, n, size, near_size, all_near, level):
 
 @inner
 def gather(tally, rule, row, S, counts, right, near):
-    """The row's counts, the simulator's probabilities and whether each successor is near; returns whether all are."""
+    """Write a row's counts, simulator probabilities and near flags by successor; return whether all are near."""
     first, all_near = np.int64(tally.begin[row]), True
     for i in range(counts.size):
         successor = tally.successor[first + i]
@@ -134,7 +134,7 @@ def gather(tally, rule, row, S, counts, right, near):
 
 @borrowing
 def is_near(rule, row, successor):
-    """Whether a successor is one that the simulator has from the same state, by any action; true without near sets."""
+    """Return whether the simulator can reach a successor from the same state by any action; true without near sets."""
     if rule.near_length.size == 0 or rule.near_length[row] == 0:
         return True
     low = np.int64(rule.near_begin[row])

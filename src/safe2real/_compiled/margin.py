@@ -19,12 +19,12 @@ from safe2real._compiled.worst_rows import follow
 
 SAMPLES, NEXT, EPISODES = 0, 1, 2  # places in `counters`
 LEFT, HALTED = 0, 1  # places in `flags`
-LOOKS = 8  # a look is due when the samples have grown by one part in so many
+LOOKS = 8  # a check by the model is due when the samples have grown by 1 / LOOKS
 ROUNDING = 1e-9
 
 
 class Trust(NamedTuple):
-    """What is known about the baseline. The arrays named last change as data come in."""
+    """The evidence on the baseline's margins. The arrays from `margins` on change with the data."""
 
     utilities: Array  # [K, 1 or H, S, A]
     thresholds: Array  # [K]
@@ -45,7 +45,7 @@ class Trust(NamedTuple):
 
 @borrowing
 def shortfall(trust, k, states, actions):
-    """By which share of H a return misses threshold + margin; negative where it does not.
+    """Return the shortfall of a return below threshold + margin, as a share of H; negative if it exceeds it.
 
     The episode may have been cut short: unseen steps count as if they were perfect.
     """
@@ -60,7 +60,7 @@ def shortfall(trust, k, states, actions):
 
 @borrowing
 def take(trust, states, actions):
-    """One episode of the baseline."""
+    """Update the wealth of the bets with one episode of the baseline; refute margins that it disproves."""
     trust.counters[EPISODES] += 1
     for k in range(trust.thresholds.size):
         short = shortfall(trust, k, states, actions)
@@ -74,13 +74,13 @@ def take(trust, states, actions):
 
 @shared
 def look(trust, sets, refuted, threads):
-    """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
+    """Bound the baseline's V_c over the confidence sets; raise or refute its margins accordingly."""
     trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
     if trust.flags[LEFT] or any_of(refuted):
-        return  # the sets are worth nothing any more
+        return  # the confidence sets are invalid
     values, no_policy = np.empty((2, trust.start.size)), np.empty((0, 0), dtype=np.uint32)
     for k in range(trust.thresholds.size):
-        # The best is minus the worst of minus the utility.
+        # The best value is minus the worst value of the negated utility.
         best = -follow(sets, -trust.utilities[k], trust.baseline, no_policy, trust.start, values, threads)
         trust.ceiling[k] = min(trust.ceiling[k], best)
         if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:

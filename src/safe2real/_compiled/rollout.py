@@ -19,7 +19,7 @@ def scramble(z):
 
 @borrowing
 def stream(seed, round_number):
-    """Where the random numbers of one round begin: a function of (seed, round) alone, so that any round can be replayed."""
+    """Return the origin of a round's random numbers, a function of (seed, round) alone: any round can be replayed."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     return scramble(scramble(np.uint64(seed) + golden) ^ (np.uint64(round_number) * golden))
 

@@ -29,7 +29,7 @@ HOPELESS = 1.5  # times the tolerance: where the candidate alone is beyond it no
 
 
 class Terms(NamedTuple):
-    """What has to hold in every round."""
+    """The constants of all rounds: the problem, and the settings that a round reads."""
 
     start: Array  # [S]
     utilities: Array  # [K, 1 or H, S, A]; K = 0 when safety is not asked for (Algorithm 3)
@@ -47,7 +47,7 @@ class Terms(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """The last planned candidate, overwritten by every round that plans."""
+    """The most recent candidate mixture; each planning round overwrites it in place."""
 
     actions: Array  # [C, H, S]
     lines: Array  # [C, 1 + K]
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
 
 
 class Reality(NamedTuple):
-    """A real system that is known after all: for simulated runs."""
+    """A real system whose kernel is known: for simulated runs."""
 
     rows: Rows
     uniform: bool  # whether any row is
@@ -67,7 +67,7 @@ class Reality(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """What the data have said so far; the rounds bring it up to date."""
+    """The evidence so far; the rounds update it in place."""
 
     tally: Tally
     belief: Belief
@@ -77,7 +77,7 @@ class Learnt(NamedTuple):
 
 
 class Course(NamedTuple):
-    """How a simulated run goes on."""
+    """The options of a simulated run, and the arrays that it writes."""
 
     seed: Array  # a uint64
     first_round: int
@@ -168,7 +168,7 @@ def tails_of(scales):
 
 @compiled
 def chain_bonus(sets, tails, H, S, A):
-    """[H, S, A] what each step of a row costs."""
+    """Return b [H, S, A], the cost of each row at each step."""
     out, stride = np.empty((H, S, A)), rows_per_step(sets.gap, S, A)
     for h in range(H):
         row = h * stride
@@ -187,10 +187,10 @@ def cost_of(sets, row, tail, span):
 
 @compiled
 def chain_follow(sets, start, actions, weights, tails, least, scales, A):
-    """Where the candidate goes on the model: new `scales` [H] from its divergences, in place; none below `least`.
+    """Compute new `scales` [H] in place from the candidate's expected divergence per step, each at least `least`.
 
-    Returns what Delta is at least, whatever the scales: sum_j sqrt(W_j / 2) of this candidate, and the costs of its steps
-    that go by their gap.
+    Returns sum_j sqrt(W_j / 2) of this candidate plus the costs of its steps that count by their gap. That is a lower bound
+    on this chain's Delta for every choice of scales under which the same rows count by their gap.
     """
     H, S = actions.shape[1], actions.shape[2]
     stride = rows_per_step(sets.gap, S, A)
@@ -226,7 +226,7 @@ def chain_follow(sets, start, actions, weights, tails, least, scales, A):
 
 @shared
 def chained_uncertainty(sets, terms, candidate, used):
-    """Delta by a chain of divergences; inf where the candidate alone shows that it is well above the tolerance."""
+    """Return Delta by a chain of divergences; inf if the candidate alone shows that it is well above the tolerance."""
     H, S, A = terms.H, terms.baseline.shape[1], terms.baseline.shape[2]
     least = LEAST_SCALE * terms.tolerance
     scales = first_scales(H, terms.tolerance)
@@ -248,7 +248,7 @@ def chained_uncertainty(sets, terms, candidate, used):
         best = min(best, halves + max(bound, dot(other.weights, other.lines[:, 0])))
         if best <= terms.tolerance:
             break
-        used = np.int64(0)  # the search may have left its policies anywhere
+        used = np.int64(0)  # the search may have left its policies in any slots
         chain_follow(sets, terms.start, other.actions, other.weights, tails, least, scales, A)
     return best
 
@@ -262,14 +262,14 @@ def baseline_values(rows, terms, out):
 
 @shared
 def most_uncertain(rows, terms, bonus, warm, candidate):
-    """The policy of the largest bonus that is feasible on the model, into `candidate` (Line 8).
+    """Write the policy with the largest bonus among those feasible on the model into `candidate` (Line 8).
 
-    Returns (status, uncertainty, used): a dual upper bound on the bonus of EVERY feasible policy, and in how many of the
-    first slots the candidate's policies are.
+    Returns (status, uncertainty, used): `uncertainty` is a dual upper bound on the bonus of EVERY feasible policy; the
+    candidate's policies are in the first `used` slots.
     """
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
     status, bound = search(rows, terms, step_bonus(bonus, terms.spans, S, A), warm, candidate)
-    used = np.int64(0)  # of a type that does not say which number: what is called with it is compiled once
+    used = np.int64(0)  # not a literal 0, for whose type the callees would be compiled again
     if status == INFEASIBLE:
         return status, np.inf, used
     for slot in range(candidate.weights.size):
@@ -287,7 +287,7 @@ def most_uncertain(rows, terms, bonus, warm, candidate):
 
 @shared
 def lower_bounds(sets, terms, candidate, used, uncertainty):
-    """Lower bounds on the candidate's real V_c into `candidate.lower` [K] (Lemma 3; and, if `robust`, the worst kernel)."""
+    """Write lower bounds on the candidate's real V_c into `candidate.lower` [K]: Lemma 3; if `robust`, the worst kernel."""
     unused, values = np.empty((0, 0, 0)), np.empty((2, terms.start.size))
     for k in range(terms.thresholds.size):
         candidate.lower[k] = dot(candidate.weights, candidate.lines[:, 1 + k]) - uncertainty
@@ -302,42 +302,44 @@ def lower_bounds(sets, terms, candidate, used, uncertainty):
 
 @borrowing
 def propose(sets, bonus, refuted, flags, margins, terms, candidate, warm):
-    """Lines 5 to 13 of Algorithm 1, as `methods.SimToReal.propose`: (reason, Delta, alpha, policies to start from next).
+    """Decide one round by Lines 5 to 13 of Algorithm 1, as `methods.SimToReal.propose` does.
 
-    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
-    for the candidate is the one that may be used, which data can have raised above the stated one. `bonus` and `refuted`
-    [R] are the belief's, `flags` and `margins` the trust's.
+    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed alone. Line 13 uses `margins`:
+    the stated margin, or a larger one that the data prove. `bonus` and `refuted` [R] are those of `Belief`, `flags` and
+    `margins` those of `Trust`.
+
+    Returns (reason, Delta, alpha, number of policies from which the next search starts).
     """
     K = terms.thresholds.size
     if flags[margin.HALTED]:
-        return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
+        return HALT, np.inf, 0.0, warm  # the baseline's margin is refuted: it is not safe either
     if flags[margin.LEFT] or (terms.certified and any_of(refuted)):
-        return BASELINE, np.inf, 0.0, warm  # nothing that was computed can be relied on; the baseline rests on its margin
+        return BASELINE, np.inf, 0.0, warm  # a refuted model certifies nothing; the baseline rests on its margin
     baseline_values(sets.rows, terms, candidate.baseline_values)
     for k in range(K):
-        if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:
-            return BASELINE, np.inf, 0.0, warm
-    status, delta, used = most_uncertain(sets.rows, terms, bonus, warm, candidate)
+        if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:  # Line 5
+            return BASELINE, np.inf, 0.0, warm  # Line 6
+    status, delta, used = most_uncertain(sets.rows, terms, bonus, warm, candidate)  # Line 8
     if status == INFEASIBLE:
         # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
         return BASELINE, np.inf, 0.0, np.int64(0)
-    delta = min(float(terms.H), delta)
+    delta = min(float(terms.H), delta)  # Line 9
     if terms.chained and delta > terms.tolerance:
         delta = min(delta, chained_uncertainty(sets, terms, candidate, used))
-    if delta <= terms.tolerance:
-        return STOP, delta, 0.0, used
-    lower_bounds(sets, terms, candidate, used, delta)
-    alpha = candidate_share(candidate.lower, terms.thresholds, margins)
+    if delta <= terms.tolerance:  # Line 10
+        return STOP, delta, 0.0, used  # Line 11
+    lower_bounds(sets, terms, candidate, used, delta)  # Lemma 3
+    alpha = candidate_share(candidate.lower, terms.thresholds, margins)  # Line 13
     for k in range(K):
         lower = alpha * candidate.lower[k] + (1.0 - alpha) * (terms.thresholds[k] + margins[k])
-        if not lower >= terms.thresholds[k] - 1e-9:  # the last gate before deployment; it also catches NaN
+        if not lower >= terms.thresholds[k] - 1e-9:  # the last check before deployment; it also catches NaN
             return BASELINE, np.inf, 0.0, np.int64(0)
     return MIXTURE, delta, alpha, used
 
 
 @borrowing
 def deployed_shares(candidate, alpha, shares):
-    """The weights of the deployed mixture into `shares` [C + 1]: the slots of the candidate, then the baseline."""
+    """Write the weights of the deployed mixture into `shares` [C + 1]: the candidate's slots, then the baseline."""
     C, total = candidate.weights.size, 0.0
     for slot in range(C):
         shares[slot] = alpha * candidate.weights[slot]
@@ -347,7 +349,7 @@ def deployed_shares(candidate, alpha, shares):
 
 @borrowing
 def count_true(flags):
-    """Written out: numba compiles NumPy's own to much more."""
+    """Return the number of true entries; a loop, because numba compiles NumPy's own function to far more code."""
     found = 0
     for i in range(flags.size):
         found += flags[i]
@@ -355,7 +357,7 @@ def count_true(flags):
 
 
 def copy_actions(source, target):
-    """Both [H, S]. Says whether they were different."""
+    """Copy `source` [H, S] into `target`; return whether they differed."""
     changed = bool((target != source).any())
     target[...] = source
     return changed
@@ -373,9 +375,9 @@ def compiled_copy_actions(source, target):
 
 @borrowing
 def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
-    """Exact V_c of the deployed mixture on the real system, constraint by constraint, into `out` [K].
+    """Write the exact V_c [K] of the deployed mixture on the real system into `out`.
 
-    `seen` [C, H, S] and `lines` [C, 1 + K] remember the policies evaluated last: most rounds deploy the same ones again.
+    `seen` [C, H, S] and `lines` [C, 1 + K] cache the policies evaluated last, since most rounds deploy the same ones again.
     """
     for k in range(out.size):
         out[k] = (1.0 - alpha) * reality.baseline_values[k]
@@ -394,8 +396,11 @@ def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
 
 @borrowing
 def deploy(learnt, terms, fixed, reality, shares, course, before, episode):
-    """Roll one mixture out, after `before` rounds, and count what happens: until another plan is due, a row needs more room,
-    or the course has had its rounds. A function of its own: the literal constants need tens of millions of such rounds.
+    """Roll out one mixture, starting after `before` rounds, and count its episodes.
+
+    It ends when another plan is due, when a row needs more room, or after the last round of the course. It is a separate
+    function because the literal constants need tens of millions of such rounds.
+
     Returns (rounds, whether a plan is due, whether a row needs more room).
     """
     tally, belief, rule, _, trust = learnt
@@ -427,10 +432,13 @@ def deploy(learnt, terms, fixed, reality, shares, course, before, episode):
 
 @compiled
 def run(learnt, terms, candidate, reality, course, warm, pending, log):
-    """Rounds on a known real system, until the stop, until `log` is full, until a row needs more room, or as many as the
-    course has. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). A plan that stands for
-    several rounds stands at most until the baseline is to be looked at again. Returns (log entries, rounds rolled out,
-    whether it ended (STOP or HALT), policies to start from next, the plan that still stands).
+    """Run rounds on a known real system until the stop, a full `log`, a row without room, or the last round of the course.
+
+    `pending` is (reason, Delta, alpha) of a decision to reuse, or (-1, 0, 0). A reused decision expires at the next check
+    of the baseline's margin.
+
+    Returns (log entries, rounds rolled out, whether the run ended with STOP or HALT, number of policies from which the next
+    search starts, the decision to reuse).
     """
     tally, belief, rule, reach, trust = learnt
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]

@@ -1,4 +1,4 @@
-"""The hybrid model and the deletion rule: what follows from the counts of a row, and what they contradict.
+"""The hybrid model row by row: when a row is cleared (the paper's deletion rule), and when its counts refute an assumption.
 
 The formulas of the radii, how far a row's real distribution can be from the observed one, and their proofs are in
 docs/radii.md.
@@ -20,11 +20,11 @@ from safe2real._compiled.tally import Episode, Tally, count_episode, lacks_room,
 REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
 NEVER = float(2**62)  # visits; more than any row will have
 LEAST = 1e-12  # the smallest divergence: a sum of logarithms knows no less
-LOOKS = 16  # the KL test of a settled row is due when its visits have grown by one part in so many
+LOOKS = 16  # the KL test of a cleared or known row is due when its visits have grown by 1 / LOOKS
 
 
 class Rule(NamedTuple):
-    """The constants of the radius, of the deletion rule and of the bonus."""
+    """The constants of the radius, of the rule that clears rows, and of the bonus."""
 
     kind: int  # one of `codes`
     scale: float  # 1, or heuristic
@@ -45,7 +45,7 @@ class Rule(NamedTuple):
     clearing_gap: float  # what counts as sigma_s there: smaller protects rows that are off by less than was assumed
     clearing_eta: float  # what the sequential test bets on
     clearing_level: float  # log(1 / a row's share of delta) in the sequential test
-    threshold: float  # (eps_s + sigma_s) / 2; negative when nothing may be deleted
+    threshold: float  # (eps_s + sigma_s) / 2; negative when no row may be cleared
     suspect_bonus: float  # times the radius, inside `suspects`
     cleared_bonus: float  # outside
     cleared_gap: float  # eps_s
@@ -54,18 +54,18 @@ class Rule(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """The hybrid model: which row is believed, and what is left open about it."""
+    """The hybrid model: the row that is used, its confidence set and bonus, and whether it is suspect or refuted."""
 
     begin: Array  # [R] the rows a planner sees
     length: Array  # [R]
     suspect: Array  # [R]
     known: Array  # [R]
-    refuted: Array  # [R] the data have contradicted what was assumed of the row; never taken back
+    refuted: Array  # [R] the data contradict an assumption about the row; final
     low: Array  # [R] the largest distance - radius so far: the real distance to the simulator is at least that
     high: Array  # [R] the smallest distance + radius so far: it is at most that
     look_at: Array  # [R] visits before which the row cannot contradict what is known of it
     gap: Array  # [R] TV distance within which the real row lies: the radius, eps_s where cleared, 0 where known
-    divergence: Array  # [R] KL(observed row, real row) is at most this; inf where nothing is said
+    divergence: Array  # [R] upper bound on KL(observed row, real row); inf without a bound
     bonus: Array  # [R]
 
 
@@ -74,7 +74,7 @@ def mixture_square(n, run, level):
     """The square of n times the deviation that a mixture tuned for `run` visits allows at log(1 / alpha) = `level`."""
     spread, tuned = 0.25 * n, 0.25 * run
     x = level + 0.5 * np.log((spread + tuned) / tuned)
-    # log(1/2 + exp(x) / 2), also where exp(x) is beyond all numbers
+    # log(1/2 + exp(x) / 2), without overflow of exp(x)
     return 2.0 * (spread + tuned) * (x - np.log(2.0) + np.log1p(np.exp(-x)))
 
 
@@ -85,12 +85,12 @@ def radius_at(rule, row, n, seen, all_near):
         beta = rule.constant[row] + rule.weight * np.log(8.0 * np.e * (n + 1.0))
         return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
     if n <= 0:
-        return 1.0  # also where one successor is possible: the model's row is still uniform
+        return 1.0  # even for one possible successor: the model's row is still uniform
     size = rule.size[row]
     if size == 1:
-        return 0.0  # one successor is possible: the row is that
+        return 0.0  # only one successor is possible, so one visit determines the row
     if rule.kind == TABLE:
-        # At as many visits, or at the next smaller number; found by halves, as numba compiles NumPy's search to much more.
+        # The largest tabulated number of visits that is <= n. By bisection: numba compiles NumPy's search to far more code.
         low, high = 0, rule.grid.size
         while high - low > 1:
             middle = (low + high) // 2
@@ -144,11 +144,11 @@ def visits_to_fall(n, distance, radius, target):
 
 @borrowing
 def weigh(belief, rule, row, n, distance, radius):
-    """Whether a row contradicts an assumption, after n visits that put it at `distance`; and when to look again.
+    """Mark a row as refuted if its `distance` after n visits contradicts an assumption; else set when to test it again.
 
     The radius holds at all times at once, so the real distance lies between the largest lower and the smallest upper end of
-    all intervals so far. Beyond what a known or cleared row may have, strictly between the two gaps, or nowhere at all (rows
-    that drift, or depend on more than the state): a contradiction.
+    all intervals so far. It contradicts an assumption if this range lies beyond what a known or cleared row may have,
+    strictly between the two gaps, or is empty (rows that drift, or depend on more than the state).
     """
     low, high, wait, beyond = max(0.0, distance - radius), min(1.0, distance + radius), NEVER, False
     if rule.proves:
@@ -169,7 +169,7 @@ def weigh(belief, rule, row, n, distance, radius):
         until_below = 0.0 if below else visits_to_fall(n, distance, radius, rule.mismatch_gap)
         wait = min(wait, max(until_above, until_below))
     if rule.kind == TABLE:
-        wait = 0.0  # what the waiting rests on, that n radius(n) never falls, is not asked of a radius from elsewhere
+        wait = 0.0  # waiting needs n radius(n) to never fall, which a tabulated radius need not satisfy
     if beyond:
         belief.refuted[row] = True
         belief.look_at[row] = np.int64(NEVER)
@@ -179,7 +179,7 @@ def weigh(belief, rule, row, n, distance, radius):
 
 @borrowing
 def only_near(tally, rule, row):
-    """Whether all successors that were seen are near ones, where that counts."""
+    """Return whether all observed successors of a row are near ones; true for a row without near successors."""
     if rule.near_length.size > 0 and rule.near_length[row] > 0:
         first = np.int64(tally.begin[row])
         for i in range(first, first + np.int64(tally.length[row])):
@@ -190,7 +190,7 @@ def only_near(tally, rule, row):
 
 @borrowing
 def observed_radius(tally, rule, row):
-    """The TV radius of a row as it is."""
+    """Return the TV radius of a row at its present counts."""
     visits, seen = np.float64(tally.visits[row]), np.int64(tally.length[row])
     return radius_at(rule, row, visits, seen, only_near(tally, rule, row))
 
@@ -211,8 +211,9 @@ def observed_divergence(tally, rule, row, S):
 
 @borrowing
 def look(tally, belief, rule, row, S):
-    """`weigh` a row as it is, without touching its place in the model. A row that is taken to be exactly the simulator's
-    may not be unlikely under it, either.
+    """Test a row at its present counts by `weigh`, without changing its place in the model.
+
+    A row that is assumed to equal the simulator's is also refuted if its counts are too unlikely under the simulator's row.
     """
     n = tally.visits[row]
     weigh(belief, rule, row, n, simulator_distance(tally, row, S), observed_radius(tally, rule, row))
@@ -227,7 +228,7 @@ def look(tally, belief, rule, row, S):
 
 @borrowing
 def is_cleared(tally, rule, row, S, distance, radius):
-    """The deletion rule. All but the paper's leave the ball of a row that is only known to be `within` a distance alone."""
+    """Return whether the counts clear a suspect row: the paper's deletion rule (HALFWAY), or a refinement of it."""
     if rule.clearing == HALFWAY or rule.threshold < 0.0:
         return distance + radius <= rule.threshold
     if distance + radius < rule.clearing_gap - REFUTED:
@@ -239,10 +240,10 @@ def is_cleared(tally, rule, row, S, distance, radius):
 
 @borrowing
 def update_rows(tally, belief, rule, rows, S):
-    """Update what follows from the counts of some rows: their empirical probabilities, the deletion rule, the model's rows.
+    """Update rows from their counts: empirical probabilities, whether each is cleared, and its place in the model.
 
-    Deletion (paper, eq. deletetion-rule) is permanent; counts of a deleted row are still kept. The loop is in here because
-    the tuples hold some 300 words, and a call for each row would copy them all.
+    A cleared row (paper, eq. deletetion-rule) stays cleared; its visits are still counted. The loop is in here because the
+    tuples hold some 300 words, and a call for each row would copy them all.
     """
     for i in range(rows.size):
         row = rows[i]
@@ -267,7 +268,7 @@ def update_rows(tally, belief, rule, rows, S):
                 if n > 0:
                     weigh(belief, rule, row, n, distance, radius)
                 continue
-            belief.look_at[row] = 1  # another rule holds for it from now on
+            belief.look_at[row] = 1  # it is cleared now, so another test applies
         belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
         belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
         belief.divergence[row] = np.inf
@@ -299,7 +300,7 @@ def compiled_update_all(tally, belief, rule, S):
 
 @compiled
 def record_watching(tally, belief, rule, planned, growth, states, actions, H, S, A, rows_per_step):
-    """`record_episode` in one pass with two questions: is a plan due, and does a row lack room for the next episode?
+    """Count an episode as `record_episode` does; return whether a plan is due, and whether a row lacks room for the next.
 
     A plan is due when a suspect row of the episode has been visited the fraction `growth` more than at the last, `planned`
     [R], and at once when a row of any kind contradicts an assumption.
@@ -331,9 +332,9 @@ def observe_episode(tally, belief, rule, episode, S, A, rows_per_step):
 
 @compiled
 def observe_episodes(tally, belief, rule, states, actions, ends, rows, H, S, A, rows_per_step):
-    """`observe_episode` for episodes laid end to end, until a row needs more room; returns how many were counted.
+    """Call `observe_episode` for concatenated episodes until a row needs more room; return the number counted.
 
-    With H = 0 there is room for all of them. Before, `rows` are brought up to date.
+    First, `rows` are updated. With H = 0 there is room for all episodes.
     Episode i has actions[ends[i] : ends[i + 1]] and one state more, its states beginning at ends[i] + i.
     """
     update_rows(tally, belief, rule, rows, S)

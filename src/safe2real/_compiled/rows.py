@@ -1,4 +1,4 @@
-"""What compiled functions that walk a model are given: transition rows, and a whole problem, as bare arrays."""
+"""Arguments of compiled functions on a model, as bare arrays: transition rows, possible successors, confidence sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rows(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Where a row's mass could go besides the successors it has: a declared support, or everywhere (empty arrays)."""
+    """The possible successors of each row besides its own: a declared support, or all states (empty arrays)."""
 
     begin: Array  # [R] or [0]
     length: Array  # [R]; 0 means everywhere
@@ -29,9 +29,9 @@ class Reach(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Where the real rows lie: around each row of a model a TV ball and a KL ball, both of which hold."""
+    """The confidence set of each real row: the intersection of a TV ball and a KL ball around the model's row."""
 
     rows: Rows
     reach: Reach
-    gap: Array  # [R] TV distance; 1 says nothing
-    divergence: Array  # [R] KL(row, real row) is at most this; inf says nothing
+    gap: Array  # [R] upper bound on the TV distance; 1 if unknown
+    divergence: Array  # [R] upper bound on KL(row, real row); inf if unknown

@@ -23,7 +23,7 @@ OFTEN = 1_000  # plans of a process after which the search is compiled, which ta
 
 
 def like_of(constraints: int) -> tuple[int, ...] | None:
-    """None, or for K >= 2 constraints a tuple of 1 + K zeros: their number is known then when code is compiled."""
+    """Return a tuple of 1 + K zeros for K >= 2 constraints, so that K is known at compile time; else None."""
     return (0,) * (1 + constraints) if constraints > 1 else None
 
 
@@ -50,7 +50,7 @@ def solve(
     like: tuple[int, ...] | None, rows: Rows, start: Array, reward: Array, utilities: Array, thresholds: Array, H: int,
     warm: int, actions: Array, lines: Array, weights: Array, multipliers: Array, threads: int,
 ) -> Any:  # fmt: skip
-    """As `find`, with compiled passes; `actions` [C, H, S] are the slots, `like` is of `like_of`, `threads` share states."""
+    """Search like `find`, with compiled passes by `threads`; `actions` [C, H, S] are the slots, `like` is of `like_of`."""
     if next(_plans) >= OFTEN and threads == 1 and actions.dtype == np.uint32:
         return solve_often(like, *rows, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers)
     rate = np.ptp(reward) / max(np.ptp(utilities[0]), 1e-300) if thresholds.size == 1 else 1.0
@@ -81,7 +81,7 @@ class Passes:
             self.run(sweeps.sweep_called, *self.given, weights, slots, lines, pair)
 
     def run(self, function, *given):
-        """A pass: in one call, or step by step with the states shared out."""
+        """Run a pass: in one call, or step by step with the states split among threads."""
         H, S = self.task.H, self.task.start.size
         if self.team is None:
             return function(*given, 0, H, 0, S)
@@ -131,7 +131,7 @@ def solve_often(
     like, begin, length, successor, probability, start, reward, utilities, thresholds, H,
     warm, actions, lines, weights, multipliers,
 ):  # fmt: skip
-    """`solve` in compiled code. Bare arrays, because numba recognises them several times faster than a tuple."""
+    """Run `solve` compiled. It takes bare arrays, which numba dispatches several times faster than a tuple."""
     rows = Rows(begin, length, successor, probability)
     return solve_compiled(like, rows, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers, 1)
 

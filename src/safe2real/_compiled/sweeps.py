@@ -20,17 +20,17 @@ from safe2real._compiled.lanes import LANES, added, choose, expected, lane, load
 from safe2real._compiled.rows import Array, Rows
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step
 
-AHEAD = 32  # transitions between asking for a successor's values and using them
+AHEAD = 32  # transitions between prefetching a successor's values and using them
 STATES_AHEAD = 8  # the same in states, where one row of each is used
-FAR = 262_144  # bytes of values beyond which they are asked for ahead: half a processor's own cache
-NEAR, SAMPLE = 2_048, 256  # states whose values are soon read again anyway, and rows that are looked at to know
-# Below so many actions of a policy a pass costs less than what is done between two, and the share of states in which two
-# policies may differ for their actions to be looked at alone.
+FAR = 262_144  # bytes of values beyond which they are prefetched: half of a core's own cache
+NEAR, SAMPLE = 2_048, 256  # distance of states whose values stay in cache, and rows sampled to estimate distances
+# A sweep of only two policies' actions is used if a policy has at least SMALL actions (H S; below, a full pass is cheaper
+# than the bookkeeping) and the two differ in at most the share NARROW of them.
 SMALL, NARROW = 4_096, 1.0 / 16.0
 
 
 class Task(NamedTuple):
-    """What is swept over, and where; V = 1 + K values."""
+    """The model, objective and working space of a sweep; V = 1 + K values."""
 
     like: tuple[int, ...]  # any V numbers, so that V is known when code is compiled
     rows: Rows
@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Of a pass: the steps last_step - 1 down to first_step, for the states first to last - 1."""
+    """A part of a pass: the steps last_step - 1 down to first_step of the states first to last - 1."""
 
     first_step: int
     last_step: int
@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 def sweep(sweeper, weights, slots, lines, pair):
-    """Policies that are greedy for the weights [LANES, 1 + K] into slots [LANES], and their values into lines[slots].
+    """Write the greedy policies of the weights [LANES, 1 + K] into slots [LANES], and their values into lines[slots].
 
     Of the actions of the policies in two slots alone, the `pair`, where it is not None: after `narrow_to` of these.
     """
@@ -69,7 +69,7 @@ def task_sweep(task, weights, slots, lines, pair):
 
 
 def break_ties(sweeper, slot, tie, lines):
-    """Of the policies that are as safe as any, up to `tie` in every step, the most rewarding; its values into `lines`."""
+    """Write the most rewarding of the safest policies, up to `tie` in every step, and its values into `lines`."""
     sweeper.break_ties(slot, tie, lines)
 
 
@@ -80,7 +80,7 @@ def task_break_ties(task, slot, tie, lines):
 
 
 def evaluate(sweeper, slot, lines):
-    """The values of the policy in a slot, into `lines`."""
+    """Write the values of the policy in a slot into `lines`."""
     sweeper.evaluate(slot, lines)
 
 
@@ -90,7 +90,7 @@ def task_evaluate(task, slot, lines):
 
 
 def narrow_to(sweeper, one, other):
-    """Whether it pays to look at the actions of the policies in two slots alone. If so, all slots but `other` hold `one`."""
+    """Return whether a sweep of only two policies' actions is cheaper. If so, all slots but `other` then hold `one`."""
     return sweeper.narrow_to(one, other)
 
 
@@ -122,7 +122,7 @@ def sweep_called(
     like, begin, length, successor, probability, start, reward, utilities, H, uniform, actions, room,
     weights, slots, lines, pair, first_step, last_step, first, last,
 ):  # fmt: skip
-    """`sweep` of a part. Bare arrays, because numba recognises them several times faster than a tuple."""
+    """Run a part of a sweep. It takes bare arrays, which numba dispatches several times faster than a tuple."""
     task = Task(like, Rows(begin, length, successor, probability), start, reward, utilities, H, uniform, actions, room)
     sweep_part(task, weights, slots, lines, pair, Part(first_step, last_step, first, last))
 
@@ -142,13 +142,13 @@ def evaluate_called(task, slot, lines):
 
 @inner
 def room_for(S, size):
-    """How many numbers of working space a pass needs for S states and V = `size` values."""
+    """Return the length of the working space of a pass over S states and V = `size` values."""
     return 2 * S * size * LANES + 8
 
 
 @inner
 def values_in(task):
-    """The working space [2, S * V * LANES] on a boundary of cache lines: half of all loads would touch two otherwise."""
+    """Return the working space [2, S * V * LANES], aligned to cache lines: otherwise half of all loads touch two."""
     first = (-task.room.ctypes.data) % 64 // 8
     size = task.start.size * len(task.like) * LANES
     return task.room[first : first + 2 * size].reshape((2, size))
@@ -156,7 +156,7 @@ def values_in(task):
 
 @inner
 def sweep_part(task, weights, slots, lines, pair, part):
-    """A part of `sweep`. What reaches the first step writes the values down, if all states are there."""
+    """Run a part of a sweep. A part that reaches the first step with all states also writes the values."""
     V, values = len(task.like), values_in(task)
     factors = np.empty(V * LANES)
     for k in range(V):
@@ -175,7 +175,7 @@ def sweep_part(task, weights, slots, lines, pair, part):
 
 @borrowing
 def write_lines(start, like, values, slots, lines):
-    """The values at the start, into lines[slots[j]] for every lane j."""
+    """Write the values at the start into lines[slots[j]] for every lane j."""
     total = scaled(load(like, values, np.uint64(0)), start[0], 1.0)
     for s in range(1, start.size):
         total = added(total, scaled(load(like, values, np.uint64(s)), start[s], 1.0))
@@ -235,9 +235,9 @@ def sweep_lanes(task, weights, slots, values, part):
 
 @borrowing
 def sweep_between(task, one, other, weights, slots, values, part):
-    """As `sweep_lanes`, of the actions of two policies alone: those in the slots `one` and `other`.
+    """Sweep like `sweep_lanes`, over the actions of the policies in the slots `one` and `other` only.
 
-    In the other slots lies what this or `narrow_to` wrote: nothing is written where the two agree.
+    Nothing is written where the two agree: the other slots hold that action already, from `narrow_to` or an earlier pass.
     """
     begin, length, successor, _ = task.rows
     like, reward, utilities, H, uniform = task.like, task.reward, task.utilities, task.H, task.uniform
@@ -276,7 +276,7 @@ def sweep_between(task, one, other, weights, slots, values, part):
 
 @borrowing
 def promise(task, pair, row, rewards, at, later, mean):
-    """What the state and action `pair` promise; `row`, `rewards` and `at` are where the step's rows and utilities begin."""
+    """Return the values [V] of a state and action, `pair`; the step's rows and utilities begin at `row`, `rewards`, `at`."""
     begin, length, successor, probability = task.rows
     reward, utilities = task.reward, task.utilities
     between = np.uint64(utilities.shape[1] * utilities.shape[2] * utilities.shape[3])
@@ -289,7 +289,7 @@ def promise(task, pair, row, rewards, at, later, mean):
 
 @borrowing
 def leads_far(rows, S, A):
-    """Whether most transitions, by a sample of rows, lead to states whose values a cache will hardly hold."""
+    """Return whether most transitions, in a sample of rows, lead to distant states, whose values are unlikely in cache."""
     near, seen = 0, 0
     for row in range(0, rows.begin.size, rows.begin.size // SAMPLE + 1):
         s = row // A % S
@@ -301,13 +301,13 @@ def leads_far(rows, S, A):
 
 @borrowing
 def place_of(slot, h, H, S):
-    """Of the action for state 0 in step h of a slot's policy, when `actions` [C, H, S] are flat."""
+    """Return the index of the action for state 0 in step h of a slot's policy in flat `actions` [C, H, S]."""
     return np.uint64((slot * H + h) * S)
 
 
 @borrowing
 def mean_lanes(like, values, S):
-    """What a uniform row expects of `values` [S, V, LANES], flat."""
+    """Return the expectation of `values` [S, V, LANES], flat, in a uniform row."""
     total = load(like, values, np.uint64(0))
     for s in range(1, S):
         total = added(total, load(like, values, np.uint64(s)))

@@ -30,7 +30,7 @@ class Tally(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """Of n steps, and room for the rows that it visits."""
+    """An episode of n steps, with working space for the rows that it visits."""
 
     states: Array  # [n + 1]
     actions: Array  # [n]
@@ -39,7 +39,7 @@ class Episode(NamedTuple):
 
 @beforehand
 def record(tally, row, successor):
-    """One more observed transition; the caller has made sure that the segment has room."""
+    """Count one transition; the caller ensures that the segment has room."""
     tally.visits[row] += 1
     i = np.int64(tally.begin[row])
     end = i + np.int64(tally.length[row])
@@ -66,7 +66,7 @@ def count_episode(tally, states, actions, A, rows_per_step):
 
 @borrowing
 def lacks_room(tally, states, actions, H, S, A, rows_per_step):
-    """Whether a row of the episode could overflow its segment in the next one, which may be longer than this one."""
+    """Return whether the next episode, which may be longer, could overflow the segment of a row of this one."""
     new = 1 if rows_per_step > 0 else H
     for h in range(actions.size):
         row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
@@ -77,7 +77,7 @@ def lacks_room(tally, states, actions, H, S, A, rows_per_step):
 
 @borrowing
 def refresh(tally, row):
-    """The empirical probabilities of a row from its counts."""
+    """Update the empirical probabilities of a row from its counts."""
     first = np.int64(tally.begin[row])
     for i in range(first, first + tally.length[row]):
         tally.probability[i] = tally.count[i] / tally.visits[row]
@@ -127,6 +127,6 @@ def simulator_distance(tally, row, S):
 
 @compiled
 def distances(tally, S, out):
-    """TV distance of every empirical row to the simulator's, into `out` [R]."""
+    """Write the TV distance of every empirical row to the simulator's into `out` [R]."""
     for row in range(out.size):
         out[row] = simulator_distance(tally, row, S)

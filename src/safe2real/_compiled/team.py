@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Team:
-    """`size` threads, the caller's among them, for as long as the `with` block: nothing is left that a fork could break."""
+    """`size` threads including the caller's, which end with the `with` block, so that a later fork is safe."""
 
     def __init__(self, size: int, states: int) -> None:
         self.size, self._bounds = size, [i * states // size for i in range(size + 1)]
@@ -29,7 +29,7 @@ class Team:
             self._pool.shutdown(cancel_futures=True)
 
     def share(self, function: Callable[..., Any], *given: Any) -> None:
-        """`function(*given, first, last)` for all states, each once; returns when all are done.
+        """Call `function(*given, first, last)` on ranges that cover every state once; return when all are done.
 
         Where the system gives no more threads the caller does the work alone.
         """
@@ -38,7 +38,7 @@ class Team:
             try:
                 for i in range(1, self.size):
                     begun.append(self._pool.submit(function, *given, bounds[i], bounds[i + 1]))
-            except RuntimeError:  # no thread can be started; what was queued must not run later
+            except RuntimeError:  # no thread can be started; queued calls must not run later
                 self._pool.shutdown(cancel_futures=True)
                 self._pool, begun, bounds = None, [], [bounds[0], bounds[-1]]
                 self.size, self._bounds = 1, bounds

@@ -20,7 +20,7 @@ from safe2real._compiled.rows import Array, Rows
 
 @shared_borrowing
 def dot(x, y):
-    """One term after the other, as all sums here: NumPy's own round differently, and as the processor's BLAS likes."""
+    """Sum sequentially, as all sums here do: NumPy's own sums and BLAS round differently, by processor."""
     total = 0.0
     for i in range(x.size):
         total += x[i] * y[i]
@@ -37,13 +37,13 @@ def total_of(x):
 
 @shared_borrowing
 def mean_of(values):
-    """What a uniform row expects of `values` [S]."""
+    """Return the expectation of `values` [S] in a uniform row."""
     return total_of(values) / values.size
 
 
 @shared
 def alike(n, value):
-    """[n] of one value; numba compiles `np.full` to much more."""
+    """Return an array [n] of one value; numba compiles `np.full` to far more code."""
     out = np.empty(n)
     for i in range(n):
         out[i] = value
@@ -52,7 +52,7 @@ def alike(n, value):
 
 @shared_borrowing
 def rows_per_step(begin, S, A):
-    """How many rows further the rows of the next step are: 0 for stationary dynamics."""
+    """Return the offset from the rows of a step to those of the next: 0 for stationary dynamics."""
     return 0 if begin.size == S * A else S * A
 
 
@@ -82,7 +82,7 @@ def spread(rows, row, mass, arrived):
 
 
 def any_of(flags: Array) -> bool:
-    """Whether any is true; numba compiles NumPy's own to much more."""
+    """Return whether any flag is true; numba compiles NumPy's own function to far more code."""
     return bool(flags.any())
 
 

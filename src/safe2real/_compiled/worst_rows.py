@@ -16,7 +16,7 @@ from safe2real._compiled.team import Team
 from safe2real._compiled.transitions import dot, longest_of, mean_of, rows_per_step
 
 NEAR = 0.02  # the search for nu ends where the bound is within about 1e-4 of its distance to the mean
-LOOKS = 8  # for the highest successor of a row, one after the other, before a heap is made of what is left
+LOOKS = 8  # linear searches for the highest successor of a row, before a heap of the rest is made
 EVERY_ROW, EVERY_ACTION = np.empty((0, 0)), np.empty(0, dtype=np.uint32)  # `shares` and `chosen` that leave nothing out
 
 

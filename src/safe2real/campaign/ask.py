@@ -1,4 +1,4 @@
-"""Handing out: a deployment is recorded before a worker has it, and withdrawn when an assumption behind it is refuted."""
+"""Asking: a deployment is recorded before a worker receives it, and withdrawn when an assumption behind it is refuted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HALTED = (
 
 
 def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
-    """`n` deployments for `worker`, those first that it holds; see `Campaign.ask_batch`."""
+    """Return `n` deployments for `worker`, first those that it holds; see `Campaign.ask_batch`."""
     n = positive_integer("n", n)
     if n > ask_limit():
         raise InvalidInput(
@@ -54,13 +54,13 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
                 named = {digest for body in (*(one.body for one in held), *asked) for digest in body.policies}
                 policies = {digest: record.policy(transaction, digest) for digest in named}
         record.take(fresh, asked)
-        if not withdrawn:  # else what was waiting behind the withdrawn ones counts now: look again
+        if not withdrawn:  # else episodes that waited for the withdrawn deployments count now, which can refute more
             record.keep_snapshot()
             return [deployment_of(record, one, policies) for one in replay.held_by(worker)[:n]]
 
 
 def no_longer_certified(replay: Replay) -> list[Held]:
-    """The deployments that are out and rest on what the data refute; after a halt, all that are out."""
+    """Return the open deployments that rest on a refuted assumption; after a halt, all open deployments."""
     if replay.learner.standing is not Standing.REFUTED:
         return []
     halted = replay.learner.propose().reason is Reason.HALT
@@ -68,7 +68,7 @@ def no_longer_certified(replay: Replay) -> list[Held]:
 
 
 def _refuted_of(record: Record, worker: str) -> list[Draft]:
-    """The withdrawals of what a worker holds and must not run any more."""
+    """Return the withdrawals of a worker's deployments that are no longer certified."""
     found = [held for held in no_longer_certified(record.replay) if held.worker == worker]
     if not found:
         return []
@@ -140,7 +140,7 @@ def record_asks(
 
 
 def deployment_of(record: Record, held: Held, policies: dict[str, MarkovPolicy]) -> Deployment:
-    """What the worker is given; `policies` are those that the mixture names, by digest."""
+    """Return the deployment as the worker receives it; `policies` has those of its mixture by digest."""
     body, learner = held.body, record.replay.learner
     whole = Mixture.of(body.weights, [policies[digest] for digest in body.policies])
     mixture = carried_out(whole, record.problem.simulator)

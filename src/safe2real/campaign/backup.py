@@ -97,7 +97,7 @@ def _flush(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of a document."""
+    """The result of loading a document."""
 
     campaign: str
     events: int  # that are in the new record, without the one that says where it is from

@@ -547,7 +547,7 @@ def _closed_on_failure(journal: Journal) -> Iterator[None]:
 
 
 def _recorded_of(record: Record, transaction: Transaction, id: Any) -> dict[str, Event]:
-    """What is recorded about a deployment, by kind; refuses an id that this record did not hand out.
+    """Return the recorded events of a deployment by kind; refuse an id that this record did not hand out.
 
     The database finds these events through an index, which can be damaged without a sign, and an episode would be taken
     twice. So its answer has to agree with the replay, which has read every event.

@@ -1,4 +1,4 @@
-"""What a worker is handed, and what it is answered."""
+"""The deployment that a worker receives for an `ask`, and the receipt for a `tell`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIELD = {
     "and no machine is stopped because of what would happen in it next",
 }
 FIELD_ASSUMPTIONS = tuple(Assumption(code, text) for code, text in _FIELD.items())
-"""What every certificate of a campaign rests on besides those of its problem."""
+"""Assumptions of every certificate of a campaign, besides those of its problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a campaign answers, as JSON documents. JSON has no infinity and no nan: both are null."""
+"""The answers of a campaign as JSON documents. JSON has no infinity and no nan: both are null."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def created(campaign: Campaign, url: str) -> dict[str, Any]:
 
 
 def label_of(campaign: Campaign) -> dict[str, Any]:
-    """What everything that this campaign hands out now is worth."""
+    """Return the standing of all deployments that this campaign hands out now."""
     assurance = campaign.assurance()
     return {"certified": assurance.certified, "standing": assurance.standing, "statement": assurance.describe(width=None)}
 
@@ -106,7 +106,7 @@ def declared_document(campaign: Campaign, receipt: Receipt) -> dict[str, Any]:
 
 
 def status_document(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
-    """Where a campaign stands, and the certificate of everything that it hands out now, with its codes and texts."""
+    """Return the status of a campaign, with the present certificate, its codes and its texts."""
     status, problem = campaign.status(forecast=forecast), campaign.problem
     model = problem.simulator
     return {

@@ -53,7 +53,7 @@ class Event:
 
     @property
     def is_well_typed(self) -> bool:
-        """Whether the columns have the types with which events are written; what others keep may have any."""
+        """Whether the columns have the types of written events; another journal may return any."""
         texts, optional = (self.kind, self.at, self.body, self.digest), ((self.deployment, int), (self.worker, str))
         return (
             type(self.sequence) is int
@@ -62,7 +62,7 @@ class Event:
         )
 
     def digest_after(self, previous: str) -> str:
-        """What `digest` must be when the event before has the digest `previous`.
+        """Return the digest of this event if the event before has the digest `previous`.
 
         SHA-256 of the columns one after the other, texts as "length:text" so that nothing can move from one to the next,
         and no deployment or worker as "None", which differs from an empty one.
@@ -86,12 +86,12 @@ class Draft:
 
 
 def by_field(one: Event | AskBody | ImportBody) -> dict[str, Any]:
-    """The values of an event or a body by their names; unlike those of `asdict`, they are no copies."""
+    """Return the values of an event or a body by name; unlike `asdict`, without copies."""
     return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def now() -> str:
-    """The time of an event that is written now."""
+    """Return the present time, as events state it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -102,7 +102,7 @@ def event_after(sequence: int, previous: str, draft: Draft) -> Event:
 
 
 def chained(events: Sequence[Event]) -> int:
-    """How many events from the first follow from each other: so many are proved to be as they were written."""
+    """Return the number of events, from the first, whose digests form a chain: these are proved to be unchanged."""
     previous = BEFORE_THE_FIRST
     for index, event in enumerate(events):
         if event.sequence != index + 1 or event.digest != event.digest_after(previous):

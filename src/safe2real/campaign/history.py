@@ -24,7 +24,7 @@ _Whose = tuple[str | None, str | None, str | None]  # deployment, worker, source
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One deployment: what was handed out, and what became of it."""
+    """One deployment and its outcome."""
 
     id: str
     number: int
@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What happened in one episode, told or imported."""
+    """One episode, told or imported."""
 
     sequence: int  # of the event it is in
     number: int  # 1, 2, 3, ... through the whole record

@@ -55,7 +55,7 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is left of a log to be recorded."""
+    """The episodes of a log that are to be recorded."""
 
     episodes: PackedEpisodes
     overlap: str  # as it is recorded
@@ -68,14 +68,14 @@ _Earlier = list[tuple[str, bool]]  # recorded episodes of one source in order: c
 
 @dataclass(slots=True)
 class RecordedEpisodes:
-    """All episodes that are in the record, by where they come from, and those that have names."""
+    """The recorded episodes by source, and those with an id."""
 
     _all: dict[tuple[str, str | None], _Earlier] = field(default_factory=dict)  # by source, and policy of told ones
     ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (source, content)
     out: set[str] = field(default_factory=set)  # ids of deployments that were not told
 
     def sources(self, policy: str) -> dict[str, _Earlier]:
-        """What a log of `policy` (digest) could hold: imported episodes of any policy, and told ones of this one."""
+        """Return the recorded episodes that a log of `policy` (digest) could hold: imported, or told of this policy."""
         return {source: earlier for (source, whose), earlier in self._all.items() if whose in (None, policy)}
 
     def add(self, source: str, key: str, id: str | None, told_by: str | None = None) -> None:
@@ -86,7 +86,7 @@ class RecordedEpisodes:
 
 
 def key_of(content: dict[str, Any]) -> str:
-    """What two episodes have in common that look alike: all but their names."""
+    """Return the content of an episode without its id, to compare episodes."""
     return to_text({name: value for name, value in content.items() if name != "id"})
 
 
@@ -141,7 +141,7 @@ def recorded_of(name: str, events: Iterable[Event]) -> RecordedEpisodes:
 
 
 def _is_known(episode: dict[str, Any], recorded: RecordedEpisodes) -> bool:
-    """Whether the record has an episode of this id; an id that names another one there is a mistake in the log."""
+    """Return whether this id is recorded; refuse it if it is recorded with other content."""
     id = episode.get("id")
     if id is None:
         return False
@@ -176,7 +176,7 @@ def _alike(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> dict[str, set
 
 
 def _without_recorded(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> PackedEpisodes:
-    """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
+    """Remove the episodes that earlier sources have; refuse a log for which it is ambiguous which ones those are."""
     left = fresh
     for name, earlier in sources.items():
         dropped = _matching(left, earlier, functools.partial(_shared, name))
@@ -185,10 +185,10 @@ def _without_recorded(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> Pa
 
 
 def _shared(name: str, mine: Sequence[str], keys: Sequence[str]) -> set[int]:
-    """The places in `mine` of the episodes that two overlapping logs have in common.
+    """Return the indices in `mine` of the episodes that two overlapping logs share.
 
-    It is clear which those are where one log holds the other whole, and where one goes on where the other ended. To take out
-    just any that look alike would leave the rare ones: a biased sample.
+    They are determined if one log contains the other, or continues where the other ended. Removing arbitrary episodes of
+    equal content would leave the rare ones: a biased sample.
     """
     common = Counter(mine) & Counter(keys)
     if not common or common in (Counter(mine), Counter(keys)):
@@ -204,7 +204,7 @@ def _shared(name: str, mine: Sequence[str], keys: Sequence[str]) -> set[int]:
 
 
 def _first_of(mine: Sequence[str], keys: Iterable[str]) -> set[int]:
-    """The places in `mine` of the first ones of each content, as many as there are in `keys`."""
+    """Return the indices in `mine` of the first episodes of each content, as often as it occurs in `keys`."""
     missing, places = Counter(keys), set()
     for place, key in enumerate(mine):
         if missing[key] > 0:
@@ -214,7 +214,7 @@ def _first_of(mine: Sequence[str], keys: Iterable[str]) -> set[int]:
 
 
 def _overhang(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many entries at the end of `first` are those at the beginning of `second`: the most (Knuth, Morris, Pratt)."""
+    """Return the length of the longest suffix of `first` that is a prefix of `second` (Knuth, Morris, Pratt)."""
     border = [0] * len(second)
     for place in range(1, len(second)):
         border[place] = _extended(border, second, border[place - 1], second[place])

@@ -41,7 +41,7 @@ class Lease:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What a certificate rests on besides, where deployments are taken back."""
+        """The assumption that certificates add if the lease withdraws deployments."""
         text = f"no deployment outlasts its lease of {self.seconds:g} s because of what happens in its episode"
         return (Assumption(AssumptionCode.SELECTION, text, "lease"),) if self.withdraws else ()
 
@@ -52,7 +52,7 @@ class Lease:
 
 
 def lease_in(body: Any) -> Lease | None:
-    """The lease that a campaign's first event states."""
+    """Return the lease in the body of a campaign's first event, or None."""
     given = body.get("lease") if isinstance(body, dict) else None
     if given is None:
         return None
@@ -62,7 +62,7 @@ def lease_in(body: Any) -> Lease | None:
 
 
 def overdue(lease: Lease | None, held: Iterable[Any], at: str) -> list[Any]:
-    """Those of `held` that are out for longer than the lease at `at`."""
+    """Return the held deployments whose lease has expired at time `at`."""
     return [] if lease is None else [one for one in held if lease.is_over(one.at, at)]
 
 

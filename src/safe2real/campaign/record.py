@@ -32,7 +32,7 @@ from safe2real.version import __version__
 
 _A_MOMENT = 1.0  # seconds
 LEAST_STEP = 5_000  # events and imported episodes between two snapshots
-_SHARE = 50  # or one in so many of the record, when that is more
+_SHARE = 50  # or the record's work / _SHARE, when that is more
 _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again
 _NAMED = 3  # differences, before the rest is counted
 
@@ -61,19 +61,19 @@ class Record:
             ) from error
         self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
-        self._worked = 0  # what was in the record when that was made: see `_work_in`
+        self._worked = 0  # `_work_in` the record when that snapshot was made
         self._replaceable: int | None = None  # the event that a snapshot covers which no other process uses
         self._alone_at = float("-inf")  # when the record was read and held nothing new
         self._policies: dict[str, MarkovPolicy] = {}
         self._baseline_content: bytes | None = None
 
     def fresh_learner(self) -> Learner:
-        """One that has counted nothing."""
+        """Return a learner without counts."""
         return Learner(self.problem, self.method, warm_start=False, trust_margin=True)  # `create` asked
 
     @contextmanager
     def acting_as(self, principal: str) -> Iterator[None]:
-        """What is recorded within is done by `principal`, and signed with that one's key where the record is signed."""
+        """Record events in this block as `principal`, signed with its key if the record is signed."""
         by, keys = self.by, self.journal.keys
         own = None if keys is None else keys.first(principal)
         self.by, self.journal.keys = principal, own
@@ -170,7 +170,7 @@ class Record:
         return spoken == (self.name, self.problem_digest)
 
     def encoded(self, policy: MarkovPolicy) -> bytes:
-        """What is stored of a policy."""
+        """Return the stored bytes of a policy."""
         baseline = self.replay.learner.baseline
         if self._baseline_content is None:  # in every mixture, and often the largest of its policies
             self._baseline_content = policy_to_bytes(baseline)
@@ -193,12 +193,12 @@ class Record:
 
 
 def _work_in(replay: Replay) -> int:
-    """How much there is to read and to count: events, and the episodes of logs, of which one event has many."""
+    """Return the amount of work of a replay: events plus imported episodes, since one event can hold many of them."""
     return replay.sequence + replay.imported
 
 
 def _is_due(work: int, covered: int) -> bool:
-    """Whether a snapshot is worth its write when the last one covers so much of the work."""
+    """Return whether to write a snapshot when the last one covers `covered` of the `work`."""
     return work - covered >= max(LEAST_STEP, work // _SHARE)
 
 
@@ -266,7 +266,7 @@ def _with_lease(text: str, first: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(there: Any, here: Any, place: str = "") -> Iterator[str]:
-    """Where two documents differ, for people."""
+    """Return the differences of two documents in words."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in sorted({*there, *here}):
             yield from _differences(there.get(key), here.get(key), f"{place}.{key}" if place else key)

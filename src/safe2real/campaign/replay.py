@@ -121,7 +121,7 @@ class Replay:
 
     @property
     def method(self) -> Method:
-        """What decides, with the rewards that were declared on the way."""
+        """The method, with the rewards declared during the campaign."""
         return self._learner.method
 
     @property
@@ -131,7 +131,7 @@ class Replay:
 
     @property
     def uncounted_samples(self) -> int:
-        """Those of episodes that wait, or are of a log whose end was not read yet."""
+        """Samples of episodes that wait, or belong to a log whose end is not read yet."""
         waiting = chain(self._all_waiting(), *self._parts.values())
         return sum(transitions_in(content) for one in waiting for content in one.contents)
 
@@ -250,7 +250,7 @@ class Replay:
         of_baseline, of_candidate = (False, False) if held is None else self._drawn_from(held.event)
         if number >= self._next_to_count:
             self._waiting[number] = Episodes([content], of_baseline, of_candidate)
-        else:  # its place has been passed: it comes now; as the candidate's it counted then, for the worst it can have been
+        else:  # reported late: its slot already counted as the worst case, so its transitions count now
             self._ready.append(Episodes([content], of_baseline))
 
     def _given_up(self, number: int, event: Event) -> None:
@@ -279,7 +279,7 @@ class Replay:
         self._logs.append((body.after, logs))
 
     def _notice(self, content: Any) -> bool:
-        """What is known of an episode as soon as it is recorded; returns whether it says that it left the model."""
+        """Update the totals that need no counting for a recorded episode; return whether it left the model."""
         left = bool(content.get("left_model", False))
         self.samples += transitions_in(content)
         self.left_model += left
@@ -288,7 +288,7 @@ class Replay:
         return left
 
     def _drawn_from(self, event: Event) -> tuple[bool, bool]:
-        """Whether the coin showed the trusted baseline, and whether the policy whose returns are bounded, if one is.
+        """Return whether the baseline was drawn, and whether the policy whose returns are bounded, if any, was drawn.
 
         The rest is not checked: this is done for every recorded episode.
         """

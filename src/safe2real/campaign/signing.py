@@ -27,7 +27,7 @@ _LEAST_DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One row beside an event."""
+    """The signature of one event."""
 
     sequence: int
     signer: str
@@ -74,7 +74,7 @@ class Keys:
         return cls(secrets)
 
     def first(self, name: str) -> Keys:
-        """The same keys, to sign with that of `name`."""
+        """Return these keys with that of `name` first, so that it signs."""
         if name not in self.secrets:
             raise InvalidInput(f"the key file has no key of {name[:60]!r}, who does this; add one, and start again")
         return Keys({name: self.secrets[name], **self.secrets})
@@ -87,7 +87,7 @@ class Keys:
         return hmac.new(self.secrets[self.signer], b"safe2real content " + content, "sha256").hexdigest()
 
     def problem_with(self, event: Event, found: Signature | None) -> str | None:
-        """What is wrong with an event's signature, if anything is."""
+        """Return the defect of an event's signature, or None."""
         if found is None:
             return "the event is not signed"
         if found.signer not in self.secrets:
@@ -122,7 +122,7 @@ def current_principal(keys: Keys | None) -> str:
 
 
 def principal_of(event: Event) -> str | None:
-    """Who an event says did it; None where it says nothing, as the first event."""
+    """Return the principal that an event names; None if it names none, as the first event."""
     if event.kind in (TELL, ABANDON, BRANCH, FORCE, DECLARE):
         return event.worker
     if event.kind in (ASK, IMPORT):
@@ -137,7 +137,7 @@ def principal_of(event: Event) -> str | None:
 def signatures_checked(
     events: Iterable[Event], found: Iterator[Signature], keys: Keys, report: Callable[[Event, str], None]
 ) -> Iterator[Event]:
-    """The same events; `report` learns of each that is not signed as it must be. Both are in the order of the record."""
+    """Pass the events on, calling `report` for each with an invalid signature. Both inputs are in the record's order."""
     following = next(found, None)
     for event in events:
         while following is not None and following.sequence < event.sequence:

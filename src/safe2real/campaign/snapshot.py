@@ -58,12 +58,12 @@ def replay_from(content: bytes, covered: tuple[int, str], learner: Learner, dige
 
 
 def is_sealed(content: bytes, keys: Keys | None) -> bool:
-    """Whether a snapshot is as it was written, by this key where there is one."""
+    """Return whether a snapshot is unchanged since it was written, with this key if there is one."""
     return hmac.compare_digest(content[:_SEAL], _seal(content[_SEAL:], keys).encode())
 
 
 def contradicts(content: bytes, covered: tuple[int, str], replay: Replay, digest: str, keys: Keys | None) -> bool:
-    """Whether processes would begin with a snapshot that is not what the events up to there led to, in `replay`."""
+    """Return whether a usable snapshot differs from `replay`, the state computed from the events that it covers."""
     try:
         found = _read(content, covered, replay.learner, digest, keys)
     except _NOT_OURS:
@@ -91,13 +91,13 @@ def state_of(replay: Replay, problem: str) -> Archive | None:
 
 
 def _concluded_by(learner: Learner) -> dict[str, str]:
-    """The revision of every bound and of the method: what a corrected one had concluded before is not believed."""
+    """Return the revisions of all bounds and of the method; a snapshot of other revisions is not used."""
     method = learner.method
     return bounds_of(learner.settings) | {"method": f"{method.name}/{method.revision}"}
 
 
 def _read(content: bytes, covered: tuple[int, str], learner: Learner, digest: str, keys: Keys | None) -> Archive | None:
-    """What was written, if it is whole, of this release and campaign, by the same bounds, and of that event."""
+    """Return the snapshot if it is intact and of this release, campaign, revisions and covered event; else None."""
     if not is_sealed(content, keys):
         return None
     archive = Archive.from_bytes(content[_SEAL:], _KIND, format=_REVISION, name="the snapshot")
@@ -118,7 +118,7 @@ def _restored(archive: Archive, learner: Learner) -> Replay:
 
 
 def _alike(one: Archive, other: Archive) -> bool:
-    """Whether the same was counted and concluded; numbers that were computed may differ in their last digits."""
+    """Return whether both hold the same counts and conclusions; computed numbers may differ in their last digits."""
     if one.arrays.keys() != other.arrays.keys():
         return False
     for name, array in one.arrays.items():

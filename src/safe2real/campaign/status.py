@@ -1,4 +1,4 @@
-"""Where a campaign stands, and how long it may still take."""
+"""The status of a campaign, with a forecast of its remaining rounds."""
 
 from __future__ import annotations
 

@@ -470,7 +470,7 @@ def _body(event: Event, what: str, *required: str, optional: tuple[str, ...] = (
 
 
 def _in_words(learner: Learner, bounds: Floats) -> str:
-    """Lower bounds [K] on V_c, and what was asked for, as the user wrote it."""
+    """Return lower bounds [K] on V_c beside the thresholds, in the user's wording."""
     pairs = zip(learner.simulator.wordings, bounds, learner.simulator.thresholds, strict=True)
     return ", ".join(
         f"{words.quantity} {words.relation} {words.number(low):.12g} ({words.bound(limit)})" for words, low, limit in pairs

@@ -108,7 +108,7 @@ def _line(kind: str, message: str) -> str:
 
 
 def keep_to_one_line() -> None:
-    """Keep tracebacks, which show arguments, and warnings of libraries off standard error."""
+    """Suppress tracebacks (they could reveal passwords) and library warnings on standard error."""
     sys.excepthook = _last_word
     for argument in sys.argv[1:]:  # any of them may be a place with a password
         remember_secrets(argument)

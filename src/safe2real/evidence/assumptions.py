@@ -127,7 +127,7 @@ def assumptions_of(evidence: Evidence) -> tuple[Assumption, ...]:
 
 
 def trial_assumptions_of(problem: Problem, margins: Floats, number: int, logged: int) -> tuple[Assumption, ...]:
-    """What bounds from the returns of one policy rest on: its trial is number `number`, `logged` episodes came in logs."""
+    """Return the assumptions of bounds from one policy's returns, in trial `number` with `logged` episodes from logs."""
     codes, sure = AssumptionCode, f"an event of probability at least {1.0 - problem.settings.delta:g}"
     found = [
         *_margins_assumed(problem, margins),
@@ -182,7 +182,7 @@ def _stated_within(problem: Problem) -> NDArray[np.bool_]:
 
 
 def _of_these_within(problem: Problem, evidence: Evidence) -> str:
-    """How many of the rows that the data contradict were stated to be within a distance."""
+    """Return a clause with the number of refuted rows that were declared `within` a distance, or an empty text."""
     number = int((evidence.belief.refuted & _stated_within(problem)).sum())
     return f", of which {number} were stated to be within a distance of the simulator's (`within`)" if number else ""
 

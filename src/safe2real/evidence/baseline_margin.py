@@ -53,7 +53,7 @@ class BaselineTrust:
             ceiling=np.full(constraints, float(horizon)),
             wealth=np.ones((constraints, _BETS)),
             refuted=np.zeros(constraints, dtype=np.bool_),
-            # Sets that prove nothing are never looked at.
+            # Confidence sets of a heuristic radius are never used.
             counters=np.array([0, 0 if proves and constraints else np.iinfo(np.int64).max, 0], dtype=np.int64),
             flags=np.zeros(2, dtype=np.bool_),
         )
@@ -74,7 +74,7 @@ class BaselineTrust:
 
     @property
     def refuted(self) -> NDArray[np.bool_]:
-        """[K] whose margins are refuted."""
+        """[K] whether each margin is refuted."""
         return np.array(self.compiled.refuted)
 
     @property
@@ -84,16 +84,16 @@ class BaselineTrust:
 
     @property
     def episodes(self) -> int:
-        """Episodes of the baseline that were looked at."""
+        """Number of tested episodes of the baseline."""
         return int(self.compiled.counters[compiled_margin.EPISODES])
 
     @property
     def due(self) -> bool:
-        """Whether the confidence sets are to be looked at: a function of the samples counted, not of who asks when."""
+        """Whether a check by the confidence sets is due: a function of the samples counted only."""
         return bool(self.compiled.counters[compiled_margin.SAMPLES] >= self.compiled.counters[compiled_margin.NEXT])
 
     def episodes_until_due(self, ends: NDArray[np.int64]) -> int:
-        """How many of the episodes that end there come before the next look, the one that makes it due among them."""
+        """Return how many of the episodes with these `ends` to count until the next check is due."""
         missing = int(self.compiled.counters[compiled_margin.NEXT] - self.compiled.counters[compiled_margin.SAMPLES])
         return min(len(ends) - 1, int(np.searchsorted(ends, ends[0] + max(1, missing))))
 
@@ -109,7 +109,7 @@ class BaselineTrust:
         trust.counters[compiled_margin.SAMPLES] += ends[-1] - ends[0]
 
     def take_logs(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
-        """As `take`, for episodes whose order may have been chosen by their content: nothing follows before the last.
+        """Test the margins like `take` on a log whose order may depend on its content: decide only after the last episode.
 
         The product of a bettor's gains does not depend on the order. It is formed from logarithms, since on the way the
         wealth may leave the range of doubles.

@@ -45,7 +45,7 @@ class Counts:
 
     @property
     def rows_per_step(self) -> int:
-        """0 when counts are pooled over steps."""
+        """Offset from the rows of a step to those of the next; 0 when counts are pooled over steps."""
         return 0 if self.simulator.is_stationary else self.simulator.num_states * self.simulator.num_actions
 
     @property
@@ -78,7 +78,7 @@ class Counts:
     def transitions_of(
         self, states: Indices, actions: Indices, ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(row, successor) of every step of episodes laid end to end, as in `HybridModel.observe_all`."""
+        """Return (row, successor) of every step of concatenated episodes, as in `HybridModel.observe_all`."""
         lengths = np.diff(ends)
         episode = np.repeat(np.arange(lengths.size), lengths)
         at = np.arange(int(ends[0]), int(ends[-1]))
@@ -87,7 +87,7 @@ class Counts:
         return rows + step * self.rows_per_step, states[at + episode + 1].astype(np.int64)
 
     def add(self, rows: NDArray[np.int64], successors: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Add transitions that were counted elsewhere, each as often as `counts` [n] says; no order is known of them."""
+        """Add transitions counted elsewhere, each `counts` [n] times, in unknown order."""
         self.room_for(rows, successors)
         for row, successor, count in zip(rows.tolist(), successors.tolist(), counts.tolist(), strict=True):
             self.keep_room()
@@ -101,7 +101,7 @@ class Counts:
             self.tally.visits[row] += count
 
     def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """(rows, successors, how often) of everything that was seen."""
+        """Return (rows, successors, counts) of all observed transitions."""
         length = self.tally.length
         rows, at = np.repeat(np.arange(length.size), length), places_of(self.tally.begin, length)
         return rows, self.tally.successor[at].astype(np.int64), self.tally.count[at]
@@ -124,7 +124,7 @@ class Counts:
         return result
 
     def make_room(self) -> bool:
-        """Give rows whose segment could overflow in the next episode twice the space; says whether anything moved."""
+        """Double the segments that could overflow in the next episode; return whether any row moved."""
         self.has_room = True
         tally, size = self.tally, self.simulator.num_states
         if not self.lacking_room.size:
@@ -191,7 +191,7 @@ class Counts:
         return archive
 
     def restore(self, archive: Archive) -> None:
-        """Take in what counts of the same simulator had counted.
+        """Restore saved counts of the same simulator.
 
         Raises:
             InvalidInput: the numbers do not fit together, or are of another simulator.
@@ -247,14 +247,14 @@ class Counts:
 
 
 def places_of(begin: NDArray[Any], length: NDArray[Any]) -> NDArray[np.int64]:
-    """Where the transitions lie that rows have, row after row."""
+    """Return the indices of the rows' stored transitions, row after row."""
     sizes = length.astype(np.int64)
     within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.repeat(begin.astype(np.int64), sizes) + within
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each of them once, in order; by a sort, which is several times as fast here as the hashes of `np.unique`."""
+    """Return the distinct values in order, by a sort: several times faster here than `np.unique`."""
     ordered = np.sort(numbers)
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if ordered.size else ordered
 
@@ -266,7 +266,7 @@ def _indexable(total: int) -> int:
 
 
 def _longer(array: NDArray[Any], total: int) -> NDArray[Any]:
-    """The same with zeros behind it."""
+    """Return the array extended by zeros."""
     result = np.zeros(total, dtype=array.dtype)
     result[: array.size] = array
     return result

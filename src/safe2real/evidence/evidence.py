@@ -51,7 +51,7 @@ class Evidence(HybridModel):
         super().__init__(model.kernel, model.horizon, settings, stated, reuses_simulator=reuses_simulator)
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
-        self._structured: Any = None  # what `structured` was when it was last asked for
+        self._structured: Any = None  # the last result of `structured`
         self.returns: CandidateReturns | None = None  # of the policy that is on trial, if one is
         self.faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
         self.trust = BaselineTrust(
@@ -117,7 +117,7 @@ class Evidence(HybridModel):
         of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
-        """Count episodes laid end to end, those that were cut short too.
+        """Count concatenated episodes, including partial ones.
 
         Args:
             states: of all episodes; episode i begins at ends[i] + i, and has one state more than actions.
@@ -150,7 +150,7 @@ class Evidence(HybridModel):
             check_episodes_of(self.returns.policies, states, actions, ends, by_candidate)
         first = 0
         while first < lengths.size:
-            # The confidence sets are looked at after fixed numbers of samples, whatever the batches in which these come.
+            # The confidence sets are checked after fixed numbers of samples, independent of the batches.
             last = lengths.size if at_once else first + self.trust.episodes_until_due(ends[first:])
             offset = int(ends[first])
             part = states[offset + first :], actions[offset:], ends[first : last + 1] - offset
@@ -281,17 +281,17 @@ class Evidence(HybridModel):
 
     @property
     def runs_compiled(self) -> bool:
-        """Whether compiled rounds may be run on it: they know of no structure."""
+        """Whether compiled rounds may run on it; they do not support ties."""
         return True
 
     @property
     def kept(self) -> int:
-        """How many constraints must be satisfied: all of them, or none."""
+        """Number of constraints that must be satisfied: all, or 0 for a method that ignores them."""
         return self.problem.simulator.num_constraints if self.keeps_safe else 0
 
     @property
     def goes_by_returns(self) -> bool:
-        """Whether the returns of the candidate's own episodes are kept; then its lost episodes must be told."""
+        """Whether bounds use the returns of the candidate's episodes; then lost ones must be told too."""
         return self.returns is not None
 
     @property
@@ -301,7 +301,7 @@ class Evidence(HybridModel):
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the data contradict an assumption: final, and nothing that was computed can be relied on."""
+        """Whether the data contradict an assumption; final. No bound is valid then."""
         if self.trust.left or self.trust.halted:  # whatever the radius is worth
             return True
         return self.problem.settings.certified and bool(self.belief.refuted.any())
@@ -361,7 +361,7 @@ class Evidence(HybridModel):
 
     @property
     def follows_from_order(self) -> bool:
-        """Whether all that is kept of it is a function of the episodes counted and their order.
+        """Whether its state is a function of the counted episodes and their order alone.
 
         Not so where a test looks at whatever has come in by then: stated ties are looked at after batches. A class, a radius
         or a refinement from outside the package may conclude something else tomorrow.

@@ -1,9 +1,12 @@
-"""Where the simulator is wrong: the deletion rule, the suspects, the hybrid model, and the bonus (Algorithm 1, Lines 3
-and 4).
+"""The hybrid model: counts, suspect and cleared rows, and the bonus (Algorithm 1, Lines 3 and 4).
 
 A row is suspect until its empirical distribution is so close to the simulator's that, by the separation assumption, it
-cannot be a mismatch. Suspect rows are learnt from real data, cleared rows are the simulator's, known rows were never in
-doubt.
+cannot be a mismatch; then it is cleared (the paper deletes it from the suspects). The model has the observed successors of
+suspect rows (or the simulator's row while a declared `within` bounds it more tightly), and the simulator's row for cleared
+rows and for rows declared known.
+
+The rule itself is compiled: `update_rows` and `is_cleared` in `_compiled/row_update.py`, and the sequential test in
+`_compiled/clearing.py`. This module holds their state and calls them.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class HybridModel:
         *,
         reuses_simulator: bool = True,
     ) -> None:
-        """Count nothing yet.
+        """Begin without counts.
 
         Args:
             simulator: R rows.
@@ -59,11 +62,11 @@ class HybridModel:
         self.separation = gaps if reuses_simulator else Separation(0.0, 0.0)
         self.reuses_simulator, self.certified = reuses_simulator, settings.radius.certified
         self.reach = reach_of(stated.support, simulator)
-        self._left = 0  # episodes counted that went where there is no state
-        self.behind = False  # whether episodes were counted that the model does not know of yet
+        self._left = 0  # counted episodes that reached a state outside the model
+        self.behind = False  # whether episodes were counted since the last `update`
         self.outside_support = 0  # transitions counted that the declared support rules out
-        self.announced_outside = 0  # those that are known of, counted or not
-        self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
+        self.announced_outside = 0  # the same, including recorded transitions that are not counted yet
+        self.broken_off: dict[str, int] = {}  # number of departed episodes that ended for another cause, by cause
         self.departed = 0  # episodes that reached a state outside the model, counted or announced
         exact = np.zeros(rows, dtype=np.bool_) if stated.known is None else stated.known.copy()
         near = self._near() if find(settings.refinements, NearSets) else None
@@ -92,11 +95,11 @@ class HybridModel:
         self.update()
 
     def observe(self, trajectory: Trajectory) -> None:
-        """Add one episode and apply the deletion rule. The episode must have been checked against the system."""
+        """Count one episode, already checked against the system, and update the model: rows may be cleared."""
         self.observe_all(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
 
     def observe_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Add checked episodes laid end to end, the deletion rule after each: the same as `observe` one by one.
+        """Count checked, concatenated episodes, updating the model after each; equal to `observe` one by one.
 
         Episode i has actions[ends[i] : ends[i + 1]], and its states begin at ends[i] + i: it has one state more.
         """
@@ -124,10 +127,10 @@ class HybridModel:
             self._keep_room()
 
     def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
-        """Count one checked episode and leave the model as it is until `update`: for plans that are made now and then.
+        """Count one checked episode without updating the model, for methods that do not plan in every round.
 
-        Says whether another plan is due: a suspect row has been visited the fraction `growth` more than at the last plan,
-        `planned` [R], or the data contradict an assumption, which is looked at here.
+        Returns whether another plan is due: a suspect row has been visited the fraction `growth` more often than at the
+        last plan, `planned` [R], or the data contradict an assumption, which is tested here.
         """
         simulator = self.counts.simulator
         states, actions = bare(trajectory.states), bare(trajectory.actions)
@@ -152,9 +155,9 @@ class HybridModel:
         return bool(due)
 
     def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Count checked episodes laid end to end, all before anything is concluded from any; then `update`.
+        """Count checked, concatenated episodes, then `update` once.
 
-        For a log whose order may have been chosen by its content: only as a whole is it a fair sample.
+        For a log whose order may depend on its content: only the whole log is a fair sample.
         """
         self._count(states, actions, ends)
         self.update()
@@ -167,7 +170,7 @@ class HybridModel:
         self.belief.refuted[step * per_step + state * actions + action] = True
 
     def update(self) -> None:
-        """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
+        """Update the model from the counts: empirical rows, cleared rows, radii and bonus."""
         row_update.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
         self.behind = False
 
@@ -183,7 +186,7 @@ class HybridModel:
             self.make_room()
 
     def _count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Count checked episodes row by row; nothing is concluded."""
+        """Count checked episodes without updating the model."""
         states, actions, counts = bare(states), bare(actions), self.counts
         self._check_support(states, actions, ends)
         self._room_for(states, actions, ends)
@@ -195,7 +198,7 @@ class HybridModel:
             self._keep_room()
 
     def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Make room for these episodes, where not every row has it; the model's rows move along."""
+        """Make room for these episodes in rows that lack it, and point the model at the moved rows."""
         if not self.counts.has_room:
             moved = self.counts.room_for(*self.counts.transitions_of(states, actions, ends))
             learnt = moved[self.belief.begin[moved] >= self.counts.simulator.successor.size]
@@ -208,12 +211,12 @@ class HybridModel:
 
     @property
     def rows(self) -> Rows:
-        """The model for compiled code, until the next episode is counted."""
+        """View of the hybrid model's rows for compiled code; invalid after the next counted episode."""
         return Rows(self.belief.begin, self.belief.length, self.counts.tally.successor, self.counts.tally.probability)
 
     @property
     def row_sets(self) -> Sets:
-        """The model and where the real rows lie around it, for compiled code, until the next episode is counted."""
+        """View of the model's rows and their confidence sets for compiled code; invalid after the next counted episode."""
         return Sets(self.rows, self.reach, self.belief.gap, self.belief.divergence)
 
     @property
@@ -248,7 +251,7 @@ class HybridModel:
 
     @property
     def seen(self) -> NDArray[np.int64]:
-        """[R] different outcomes seen of every row."""
+        """[R] number of different outcomes observed in each row."""
         model, unit = self.units
         return np.asarray(model.counts.tally.length[unit], dtype=np.int64)
 
@@ -382,7 +385,7 @@ class HybridModel:
         return near_of(self.counts.simulator, self.reach)
 
     def _sizes(self) -> NDArray[np.int64]:
-        """How many successors each row can have [R]."""
+        """Return the number of possible successors of each row [R]."""
         simulator = self.counts.simulator
         everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
         if self.reach.length.size == 0:

@@ -107,7 +107,7 @@ def log_growth(units: Floats | float, m: float) -> Floats:
 
 
 def capital_reaches(growth: Floats, alpha: float) -> bool:
-    """Whether the gambler whose bets have grown by `growth` [fractions] (logarithms) has 1 / alpha."""
+    """Return whether the capital has reached 1 / alpha, given its log `growth` [fractions] by bet size."""
     return _log_sum(_LOG_WEIGHTS + growth) >= ROUNDING - math.log(alpha)
 
 
@@ -180,7 +180,7 @@ class RunningLower:
     """
 
     def __init__(self, alpha: float, *, low: float = 0.0, high: float = 1.0) -> None:
-        """Nothing is known yet: the bound is `low`.
+        """Begin without values: the bound is `low`.
 
         Raises:
             InvalidInput: `alpha` is no probability, or the range is empty.
@@ -303,7 +303,7 @@ class CandidateReturns:
     """Lower bounds on the real value of one fixed candidate by the returns of its own episodes."""
 
     def __init__(self, model: CMDP, policies: Sequence[MarkovPolicy], rewards: Mapping[str, Floats], alpha: float) -> None:
-        """Nothing is counted yet.
+        """Begin without episodes.
 
         Args:
             model: its constraints come first.
@@ -342,13 +342,16 @@ class CandidateReturns:
         return self.bounds[0].count if self.bounds else 0
 
     def take(self, states: Indices, actions: Indices) -> bool:
-        """One episode of the candidate; says whether a bound has risen."""
+        """Count one episode of the candidate; return whether a bound rose."""
         return self._add(self._returns(states, actions))
 
     def count(
         self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_candidate: NDArray[np.bool_], *, at_once: bool
     ) -> None:
-        """Those `of_candidate` [episodes] among episodes laid end to end; `at_once` for a log, whose order may be chosen."""
+        """Count the candidate's episodes, those `of_candidate`, among concatenated ones.
+
+        With `at_once`, for a log whose order may depend on its content, bounds follow only after its last episode.
+        """
         found = [
             self._returns(states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
             for i in np.flatnonzero(of_candidate)

@@ -42,12 +42,12 @@ class UnitModel(HybridModel):
         return self._pooling.near
 
     def visit(self, units: Ints, outcomes: Ints) -> None:
-        """Visits one after the other, the deletion rule after each."""
+        """Count visits in order, updating the model after each."""
         pairs = np.stack([units, outcomes], axis=1).astype(np.uint32).reshape(-1)
         self.observe_all(pairs, np.zeros(units.size, dtype=np.uint32), np.arange(units.size + 1))
 
     def visit_at_once(self, units: Ints, outcomes: Ints, often: Ints) -> None:
-        """Visits of which no order is known: nothing is concluded before all of them are counted."""
+        """Count visits whose order is unknown: all of them first, then update the model once."""
         self.counts.add(units, outcomes, often)
         self.update()
 
@@ -114,7 +114,7 @@ _LOOKS = 8  # the next test is due when the visits have grown by 1 / _LOOKS
 
 
 class TieTest:
-    """Looks at rows of classes, and remembers which were refuted."""
+    """Tests of whether the rows of each class are alike, with the refuted rows so far."""
 
     def __init__(self, problem: Problem, pooling: Pooling) -> None:
         self._pooling, self._radius = pooling, problem.settings.radius
@@ -129,7 +129,7 @@ class TieTest:
 
     @property
     def refuted_classes(self) -> list[int]:
-        """The classes whose rows are not alike."""
+        """The classes whose rows are shown not to be alike."""
         found = np.unique(self._pooling.classes[self._pooling.shared[self.rows[self.refuted]]])
         return [int(number) for number in found]
 
@@ -138,7 +138,7 @@ class TieTest:
         return bool(self.refuted.any())
 
     def look(self, counts: Counts) -> None:
-        """Hold every tested row against the rest of its class, if that is due: by visits alone, not by who asks."""
+        """Test each tested row against the rest of its class, if a test is due; that depends on visits only."""
         visits = int(counts.tally.visits[self.rows].sum()) if self.rows.size else 0
         if visits < self._next or not self.rows.size:
             return
@@ -160,7 +160,7 @@ class TieTest:
         return archive
 
     def restore(self, archive: Archive) -> None:
-        """Take in the `state` of a test of the same ties."""
+        """Restore the `state` of a test of the same ties."""
         archive.fill("refuted", self.refuted)
         self._next = archive.whole("next")
 
@@ -261,7 +261,7 @@ class TiedEvidence(Evidence):
     def __init__(
         self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, structured: bool = False
     ) -> None:
-        """Count nothing yet; `structured` takes ties for true that are not exact, which certifies nothing."""
+        """Begin without counts; `structured` assumes also ties that are not exact, which certifies nothing."""
         self.ties = problem.ties if structured else problem.exact_ties
         self.pooling = pooling_of(problem, self.ties)
         self.unit_model = UnitModel(problem, self.pooling, reuses_simulator=reuses_simulator)
@@ -286,7 +286,10 @@ class TiedEvidence(Evidence):
         self._take(states, actions, ends, None)
 
     def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
-        """Count one episode; the model follows at once. Says whether another plan is due, by the visits to units."""
+        """Count one episode and update the model. Return whether to replan.
+
+        It is judged by visits per unit (a class of tied rows).
+        """
         rows, _ = self.counts.transitions_of(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
         suspect = self.belief.suspect[rows]
         self.observe(trajectory)
@@ -417,7 +420,7 @@ class TiedEvidence(Evidence):
     # The units, shown as rows
 
     def _refresh_rows(self) -> None:
-        """Everything that is known of units, for each of their rows."""
+        """Copy the belief about each unit to its rows."""
         pooling, units = self.pooling, self.unit_model
         refuted = self.belief.refuted.copy()
         refuted[self.test.rows[self.test.refuted]] = True

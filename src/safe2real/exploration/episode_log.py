@@ -80,7 +80,7 @@ def check_told(value: Any) -> None:
 
 
 def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool, left_model: bool) -> Seen:
-    """Return an episode checked against `model`; it may begin in any state, since recorded facts are not refused."""
+    """Validate a recorded episode against `model`. Any initial state is accepted."""
     try:
         if left_model:
             return Seen(_before_leaving(model, states, actions), True)

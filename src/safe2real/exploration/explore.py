@@ -169,7 +169,7 @@ def _break_off(learner: Learner, states: list[int], actions: list[int], error: B
 
 @dataclass(frozen=True, slots=True)
 class ExploreEvent:
-    """Where `explore` stands; no field is ever None."""
+    """The progress of `explore`; no field is ever None."""
 
     proposal: Proposal  # of the next episode; at the end, the one that `explore` returns
     episodes: int  # of this call so far

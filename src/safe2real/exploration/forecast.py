@@ -1,8 +1,9 @@
 """Expected rounds until the stop, by a rehearsal on the learnt model.
 
-Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion
-threshold by more than chance would explain; else it is the simulator's. Each step asks the method once, adds the expected
-visits of the deployed mixture for as many rounds as grow with those done, and clears the rows that would be cleared by then.
+Reality is guessed: a suspect row is wrong, and as observed, if its distance to the simulator exceeds the clearing
+threshold by more than chance would explain; otherwise it is the simulator's. Each step asks the method once, adds the
+expected visits of the deployed mixture for a number of rounds that grows with those done, and clears the rows that would be
+cleared by then.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class _Imagined:
         self.radius, self.near = np.empty(self.visits.shape), evidence.all_near
 
     def update(self) -> None:
-        """Recompute radii, the deletion rule and the bonus after the visits so far."""
+        """Recompute radii, cleared rows and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
         known_by = self.evidence.pool(self.visits)
         row_update.radii(rule, known_by, self.seen, self.near, self.radius)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class _EvidenceState(NamedTuple):
-    """What a decision depends on besides the method: it stands until one of these changes."""
+    """The evidence on which a cached decision depends: it is valid until one of these changes."""
 
     episodes: int  # counted
     halted: bool  # the data refute the baseline's margin
@@ -377,7 +377,7 @@ class Learner:
         of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
-        """Count episodes laid end to end, cut short ones too, also after the stop.
+        """Count concatenated episodes, including partial ones, also after the stop.
 
         The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.

@@ -256,7 +256,7 @@ class PolicyTrial:
 
         Args:
             value: the constraint value, or cost. None says that it is unknown: the episode was cut short, or lost. It then
-                counts for the worst that it can have been; an episode is never left out.
+                counts as the worst case; no episode is left out.
             rewards: the sum of every named reward; nothing where `value` is None.
 
         Raises:
@@ -305,7 +305,7 @@ class PolicyTrial:
 
     @property
     def share(self) -> float:
-        """alpha: how much of the candidate the baseline's margin pays for; nothing once a range is refuted."""
+        """Share alpha of the candidate in the deployed mixture; 0 after a range violation."""
         lower, least, margin = (np.array([one]) for one in (self._proved, self.terms.least, self.terms.margin))
         return 0.0 if self.refuted else candidate_share(lower, least, margin)
 
@@ -450,7 +450,7 @@ class PolicyTrial:
     def load(cls, path: str | os.PathLike[str], *, keep: bool = True) -> PolicyTrial:
         """Load the trial at `path`; everything is recomputed from the told results.
 
-        A turn that was out when it was saved can be told no more, and counts for the worst.
+        A turn that was unreported when it was saved can no longer be told, and counts as the worst case.
 
         Args:
             path: of the file.

@@ -194,7 +194,7 @@ def _note(learner: Learner, log: compiled_rounds.Log, entries: int, before: int)
 
 
 def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
-    """The same by asking and telling: for methods that bring no compiled rounds."""
+    """Run rounds by asking and telling, for methods without compiled rounds."""
     visits = np.zeros(model.num_states, dtype=np.int64)
     entries: list[tuple[int, int, float, float, Floats, int]] = []
     last: list[Decision] = []

@@ -11,18 +11,22 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 | --- | --- | --- | --- | --- |
 | Line 1 | 1 | 1 | nothing is counted, every row is a suspect | `Method.evidence` |
 | Lines 2, 16 | 2, 15 | 2, 11 | the loop over rounds | `explore`, or `simulate` in compiled code |
-| Line 3 | | 3 | the estimated mismatch region: the suspects | `update_row` of `_compiled/row_update.py` |
+| Line 3 | | 3 | the estimated mismatch region: the suspects | `update_rows` of `_compiled/row_update.py` |
 | Line 4 | 3 | 4 | the hybrid model | the same, as an episode is counted |
-| Lines 5, 6 | 4, 5 | | the baseline alone, unless it looks safe on the model | `SimToReal.propose` |
-| Line 8 | 7 | 5 | the candidate | `SimToReal.propose` |
-| Line 9 | 8 | 6 | its uncertainty Delta | `SimToReal.propose` |
-| Lines 10, 11 | 9, 10 | 7, 8 | the stop | `SimToReal.propose` |
-| Line 13 | 12 | | the mixture with the baseline | `SimToReal.propose` |
+| Lines 5, 6 | 4, 5 | | the baseline alone, unless safe on the model | `SimToReal.propose`; compiled: `rounds.propose` |
+| Line 8 | 7 | 5 | the candidate | the same |
+| Line 9 | 8 | 6 | its uncertainty Delta | the same |
+| Lines 10, 11 | 9, 10 | 7, 8 | the stop | the same |
+| Line 13 | 12 | | the mixture with the baseline | the same |
 | Line 15 | 14 | 10 | the rollout | `explore`, `Learner.observe` |
 | Line 17 | 16 | 12 | the plan for any reward | `Learner.plan` |
 
-The other lines are `else` and `end`. `update_row` decides whether a row is a suspect, and points the row of the hybrid model
-at its observed successors or at the simulator's; `HybridModel` calls it for the rows of the counted episodes.
+The other lines are `else` and `end`. `update_rows` decides whether a row is a suspect, and points the row of the hybrid
+model at its observed successors or at the simulator's; `HybridModel` calls it for the rows of the counted episodes.
+
+In a simulated run `propose` of `_compiled/rounds.py` computes Lines 5 to 13, with the same bits as `SimToReal.propose`.
+Algorithm 4 is elsewhere: its Lines 1 to 3, the episodes, are `collect` in `exploration/simulate.py`, and its Lines 4 to 8
+are `estimate_mismatch_gap` in `systems/measure.py`.
 
 Line 5 uses the stated margin xi, because it only asks whether the hybrid model leaves the planner the paper's room of xi /
 2; a larger margin would make it stricter and deploy the baseline more often. Line 13 uses the margin in use, xi or more

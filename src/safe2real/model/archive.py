@@ -31,7 +31,7 @@ from safe2real.version import __version__
 
 @contextmanager
 def complete_file(path: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name, over an older one, when all of it is written; else the older one stays.
+    """Open a text file that replaces an older one only when all of it is written.
 
     Raises:
         StorageFailure: it cannot be written.
@@ -41,7 +41,7 @@ def complete_file(path: Path) -> Iterator[TextIO]:
 
 
 def write_complete(path: Path, content: bytes) -> None:
-    """The same for bytes.
+    """Write a file of bytes, whole or not at all.
 
     Raises:
         StorageFailure: it cannot be written.
@@ -211,7 +211,10 @@ class Archive:
         self.put_policies(name, mixture.policies)
 
     def put_policies(self, name: str, policies: tuple[MarkovPolicy, ...] | list[MarkovPolicy]) -> None:
-        """Deterministic ones as actions [n, H, S], the others as probabilities [m, H, S, A]; `fixed` [n + m] says which."""
+        """Store policies: deterministic ones as actions [n, H, S], stochastic ones as probabilities [m, H, S, A].
+
+        `fixed` [n + m] marks the deterministic ones.
+        """
         listed = list(policies)
         fixed = [one for one in listed if one.actions is not None]
         tables = [one for one in listed if one.actions is None]
@@ -223,7 +226,7 @@ class Archive:
             self.put(f"{name}.probabilities", np.stack([one.probabilities for one in tables]))
 
     def put_part(self, name: str, part: Archive) -> None:
-        """Keep the state of something that is held, under a name."""
+        """Store the archive of a part under a name."""
         self.document[name] = part.document
         for key, array in part.arrays.items():
             self.arrays[f"{name}.{key}"] = array
@@ -315,14 +318,14 @@ class Archive:
         return value
 
     def whole(self, name: str) -> int:
-        """A whole number of at least 0 of the document."""
+        """Return an integer >= 0 of the document."""
         value = self.document.get(name)
         if type(value) is not int or value < 0:
             raise self.wrong(f"{name} is {shown(value)}")
         return value
 
     def tallies(self, name: str) -> dict[str, int]:
-        """How often each of several named things happened."""
+        """Return a table of positive counts by name."""
         value = self.document.get(name)
         if not isinstance(value, dict) or not all(type(one) is int and one > 0 for one in value.values()):
             raise self.wrong(f"{name} is {shown(value)}")
@@ -333,7 +336,7 @@ class Archive:
         target[...] = self.array(name, target.dtype, target.shape)
 
     def part(self, name: str) -> Archive:
-        """What `put_part` kept under a name."""
+        """Return the part that `put_part` stored under a name."""
         found = Archive(self.kind, name=f"{self.name}, {name}")
         found.document = self.entry(name, dict)
         found.arrays = {key.removeprefix(f"{name}."): one for key, one in self.arrays.items() if key.startswith(f"{name}.")}
@@ -362,7 +365,7 @@ class Archive:
         return Mixture(frozen(weights), checked.policies)  # bit for bit, where `of` would mend the last ones
 
     def policies(self, name: str) -> list[MarkovPolicy]:
-        """What `put_policies` kept, checked."""
+        """Return the policies that `put_policies` stored, validated."""
         fixed = self.array(f"{name}.fixed", np.bool_, (None,))
         if not fixed.size:
             return []

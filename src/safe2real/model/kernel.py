@@ -96,7 +96,7 @@ class Kernel:
 
     @property
     def rows_per_step(self) -> int:
-        """How many rows further the rows of the next step are: 0 for stationary dynamics."""
+        """The offset from the rows of a step to those of the next: 0 for stationary dynamics."""
         return 0 if self.horizon is None else self.num_states * self.num_actions
 
     @classmethod

@@ -247,7 +247,7 @@ def policy_from_bytes(content: bytes) -> MarkovPolicy:
 
 
 def mixture_from_json(value: Any, name: str) -> Mixture:
-    """What `mixture_to_json` writes, or one policy as `policy_from_json` reads it."""
+    """Read a mixture as `mixture_to_json` writes it, or a single policy as `policy_from_json` reads it."""
     if not isinstance(value, Mapping) or "policies" not in value:
         return Mixture.of([1.0], [policy_from_json(value, name)])
     given = check_keys(value, name, required=("weights", "policies"))

@@ -57,7 +57,10 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def own(given: Any) -> Any:
-    """A copy of an array, shown read only, or of a list; anything else as it is. The caller may go on changing its own."""
+    """Return a read-only copy of an array, a deep copy of a list, or any other value unchanged.
+
+    Later changes by the caller then have no effect.
+    """
     return frozen(given.copy()) if isinstance(given, np.ndarray) else deepcopy(given) if isinstance(given, list) else given
 
 

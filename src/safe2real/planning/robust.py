@@ -34,7 +34,7 @@ class RowSets:
     ) -> None:
         """`gaps` [R] are TV distances, `divergences` [R] bound KL(model row, real row) where they are not inf.
 
-        `threads` threads share the states, None for as many as pay; the numbers are the same for any number of them.
+        `threads` threads share the states; None chooses their number, which changes no result.
         """
         self.model, self.gaps, self.reach = model, gaps, reach
         self.threads = threads_for(model.kernel, model.horizon, threads)
@@ -54,9 +54,9 @@ class RowSets:
         return self.follow(policy, utility, np.empty((2, self.model.num_states)))
 
     def follow(self, policy: MarkovPolicy, utility: Floats, values: Floats) -> float:
-        """The same of one Markov policy; the worst values from every step and state on go into `values` [H + 1, S].
+        """Return the least value of one Markov policy; write the worst values of all steps into `values` [H + 1, S].
 
-        With [2, S] only those of the first step are kept.
+        With `values` [2, S] only those of the first step are kept.
         """
         fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
         table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
@@ -94,7 +94,7 @@ class RowSets:
 
 
 def summed(weights: Floats, values: Floats) -> float:
-    """The sum of weights[s] * values[s], term after term as in compiled code: BLAS rounds as the processor likes."""
+    """Sum weights[s] * values[s] sequentially, as compiled code does, because BLAS rounding depends on the processor."""
     return float(np.add.accumulate(weights * values)[-1])
 
 

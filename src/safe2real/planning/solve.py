@@ -86,7 +86,7 @@ def solve(
         reward: [S, A] or [H, S, A], any finite numbers.
         warm: the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
             `model` and the search starts from them. The answer is certified in the same way: a poor start costs time only.
-        threads: how many sweep together; None for as many as pay. The answer is the same, bit for bit, for any number.
+        threads: how many sweep together; None chooses. The answer is the same, bit for bit, for any number.
         device: "cpu", or "cuda" for a GPU (extra `gpu`), which pays from some 10,000 states on.
             The answer is certified by the same bound; its policies stay on the GPU until their actions are read.
 
@@ -121,7 +121,7 @@ def solve(
 
 
 def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution | None = None) -> Solution:
-    """As `solve`, with the sweeps of `sweeper`, whose rows, reward and utilities are those of `model` and `objective`.
+    """Solve like `solve` with the sweeps of `sweeper`; its rows, reward and utilities are those of `model` and `objective`.
 
     Args:
         sweeper: with `sweeper.slots_for(K)` slots.

@@ -37,17 +37,17 @@ class Sweeper(Protocol):
     def break_ties(self, slot: int, tie: float, lines: Floats) -> None:
         """Backward induction on utility 0 alone; of the actions within `tie` of the best, the one with the most reward.
 
-        It is asked for where K = 1 alone. The policy goes into `slot` and its values into lines[slot].
+        Called only with one constraint (K = 1). The policy goes into `slot` and its values into lines[slot].
         """
 
     def evaluate(self, slot: int, lines: Floats) -> None:
         """The values of the policy in a slot, into lines[slot]."""
 
     def narrow_to(self, one: int, other: int) -> bool:
-        """Whether it pays to go on with the actions of the policies in two slots alone.
+        """Return whether sweeps of only two policies' actions are cheaper.
 
-        If so, every slot besides `other` holds the policy `one` afterwards. A sweeper that always looks at all actions
-        answers False.
+        If so, every slot except `other` holds the policy `one` afterwards. A sweeper that always sweeps all actions returns
+        False.
         """
 
     def put(self, slot: int, actions: Indices) -> None:

@@ -18,13 +18,13 @@ MOST = 64  # beyond this many cores the threads wait for the memory
 
 
 def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
-    """How many threads sweep over the rows of `kernel` together.
+    """Return the number of threads that sweep over the rows of `kernel` together.
 
     Args:
         kernel: whose transitions are swept over.
         horizon: H, the number of steps of a sweep.
-        threads: the user's number; None for as many as pay, of the cores that this process may use. Environments that
-            share cores out, such as joblib's, say so in NUMBA_NUM_THREADS, which is heeded.
+        threads: the user's number. None chooses the number measured to be fastest for such a size, at most the cores
+            available to this process; NUMBA_NUM_THREADS, which joblib sets for its workers, is respected.
 
     Returns:
         At least 1.
@@ -43,5 +43,5 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
 
 
 def cores() -> int:
-    """Cores that a plan may use: one where many tasks run side by side."""
+    """Return the number of cores that a plan may use: 1 where many tasks run in parallel."""
     return min(cores_of_task(), most_threads(), MOST)

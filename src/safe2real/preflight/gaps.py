@@ -287,7 +287,7 @@ def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[F
 
 
 def rows_left(kernel: Kernel, rollouts: Sequence[Trajectory]) -> NDArray[np.bool_]:
-    """Return the rows [R] from which a rollout went to a state that `kernel` rules out there."""
+    """Return the rows [R] in which a rollout made a transition that has probability 0 in `kernel`."""
     left, pairs = np.zeros(kernel.num_rows, dtype=np.bool_), kernel.num_states * kernel.num_actions
     possible: dict[int, set[int]] = {}  # successors of the rows that were visited
     for episode in rollouts:

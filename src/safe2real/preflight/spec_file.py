@@ -464,7 +464,7 @@ def _model_of_arrays(given: dict[str, Any], names: dict[str, Any], kernel: Kerne
 
 
 def _constraint(value: Any, name: str, kernel: Kernel) -> Any:
-    """As in the JSON document, with two forms more: `unsafe` states that cost 1 each, and one number for each state."""
+    """Return a constraint as the JSON document has it, from two more forms: `unsafe` states, or one number per state."""
     if not isinstance(value, dict):
         return value
     given = check_keys(

@@ -70,7 +70,7 @@ class Settings:
     """Plan again only when a suspect row has this fraction more visits than at the last plan; 0 plans every round."""
 
     refinements: tuple[Refinement, ...] = DEFAULT
-    """What makes the confidence sets smaller than the paper's; `safe2real.refinements`. None of them: ()."""
+    """Refinements that make the confidence sets smaller than the paper's (`safe2real.refinements`); () for none."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that no guarantee can hold for; what depends on the simulator is for `Problem`.

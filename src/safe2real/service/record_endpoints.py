@@ -196,7 +196,7 @@ def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
 
 
 class Verification:
-    """One verification of a record, with a campaign object and a thread of its own; workers ask and tell meanwhile.
+    """Verify a record in a background thread with its own campaign object, without blocking the campaign's workers.
 
     `document` is the answer: the progress, and the ledger at the end.
     """

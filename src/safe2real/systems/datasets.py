@@ -172,7 +172,7 @@ class _Numbers:
     first: int = 0  # from which numbers count
 
     def of_space(self, space: Any) -> _Numbers:
-        """What a Discrete space says of numbers that no function makes."""
+        """Return the numbering with size and start of a Discrete space, if no function makes the numbers."""
         if self.number is not None or not isinstance(space, Discrete):
             return self
         return replace(self, size=int(space.n), first=int(space.start))

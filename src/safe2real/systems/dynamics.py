@@ -326,7 +326,7 @@ def _called(name: str, function: Callable[[Any, Any], Any], state: Any, action: 
 
 
 def _outcomes(successors: NDArray[np.int64], laws: Floats, rewards: Floats) -> Outcomes:
-    """What can follow by the simulator's laws [S, A, L]."""
+    """Return the possible outcomes under the simulator's laws [S, A, L]."""
     impossible = (laws > 0.0) & (successors < 0)
     if impossible.any():
         s, a, w = np.argwhere(impossible)[0]
@@ -367,6 +367,6 @@ def _first_state(start: Any, states: Sequence[Hashable]) -> int:
 
 
 def _names(values: Sequence[Hashable]) -> tuple[str, ...]:
-    """What people call them; numbers of the list where the texts are not different or cannot be printed."""
+    """Return the texts of the values as names; none if they are not distinct or not printable."""
     texts = tuple(map(str, values))
     return texts if len(set(texts)) == len(texts) and all(text.isprintable() for text in texts) else ()

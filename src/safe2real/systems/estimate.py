@@ -70,7 +70,7 @@ class Generative(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counting:
-    """How counted steps become rows, and how sure their accuracy is.
+    """How rows are estimated from counts, and the confidence of their accuracy.
 
     Args:
         unvisited: rows without a visit become uniform over all states ("uniform"), or stay where they are ("stay").
@@ -99,18 +99,18 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Costing:
-    """What is paid on arrival: by a function of the transition, as logged, or nothing."""
+    """The cost on arrival: a function of the transition, the logged one, or none."""
 
     function: ArrivalCost | None
     logged: bool
 
     @property
     def levels(self) -> int:
-        """How many different costs there can be, whatever the data show."""
+        """The most different costs, independent of the data."""
         return 1 if self.function is None and not self.logged else MOST_COSTS
 
     def of(self, episode: LoggedEpisode, place: str) -> Floats:
-        """What every step of an episode pays [n]."""
+        """Return the cost of each step of an episode [n]."""
         n = episode.length
         if self.logged:
             if episode.costs is None:
@@ -526,7 +526,7 @@ def estimate_from_log(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What all three estimates have in common."""
+    """The arguments that all three estimates share."""
 
     horizon: int
     description: SystemDescription

@@ -46,7 +46,7 @@ from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes, Tr
 from safe2real.systems.rollout import Runnable
 
 LOGGED = "logged"
-"""As a cost: the costs of the data that a system is estimated from."""
+"""Given as a cost: use the costs of the data from which a system is estimated."""
 _LONGEST_BASE = 40  # characters of a name that something is added to
 
 
@@ -63,12 +63,12 @@ class SystemDescription:
             next state, reward, terminated), paid once on arrival, the last one too. For `from_dynamics` also a function of
             (state, action); for estimates also "logged", the costs of the data as paid on arrival (`info["cost"]`).
         limit: on the expected cost of an episode; needed with `cost`.
-        ended: what every step after the end of an episode costs, one number or one for each state [S] it can end in: it IS
-            part of what is safe, so there is no default where episodes can end.
+        ended: cost of each step after termination: a number, or [S] by terminal state. Required where episodes can end,
+            because the constraint counts it.
         name: of the constraint, in messages and pages.
-        counts_end: whether the state that the last action leads to is paid for even where the cost is one of a state and an
-            action; it must not depend on the action then. Without it a plan may let happen in the last step what costs
-            nothing there; `rollout` shows how much. Other costs of states and of transitions always count the end.
+        counts_end: whether a cost [S, A] also counts the state that the last action leads to; the cost must not depend on
+            the action then. If False, costs caused by the last action are not counted, and a plan may exploit that;
+            `rollout` shows by how much. Costs [S] and costs of transitions always count the end.
         start: a state, or a distribution [S]; the environment's own, or counted from samples, if None.
         drop_unreachable: leave out states that the TABLE cannot reach within the horizon: a real system that gets there all
             the same is refused by `as_env`, so drop only what no system can reach.

@@ -1,4 +1,4 @@
-"""Where the assumptions come from: the mismatch gap (Algorithm 4), the baseline's margin, and a cloned baseline."""
+"""Estimates of the assumptions: the mismatch gap (Algorithm 4), the baseline's margin, and a cloned baseline."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def estimate_mismatch_gap(
 
 
 def radii_after(radius: Radius, visits: NDArray[Any], seen: NDArray[Any], system: System, delta: float) -> Floats:
-    """Return the radius of every row after so many `visits` with `seen` different successors, any state being possible."""
+    """Return the radius of every row after `visits` with `seen` different successors, if every state is possible."""
     possible = np.full(visits.size, system.num_states, dtype=np.int64)
     visited, different = visits.reshape(-1).astype(np.float64), seen.reshape(-1).astype(np.int64)
     result = np.empty(visits.size)

@@ -1,4 +1,4 @@
-"""What can follow each state and action of an environment, and the numbering of a finite system that follows from it.
+"""The outcomes of each state and action of an environment, and the state numbering of the finite system made of them.
 
 An environment's state has a copy for every way to enter it: at which cost, and whether that ends the episode. `Outcomes`
 lists what can happen in the environment's own states, from a table or from counts; the functions below number the ways to
@@ -62,7 +62,7 @@ class Outcomes:
         return slice(int(first), int(last))
 
     def arrivals_of(self, row: slice) -> list[Arrival]:
-        """How the successor of each of these outcomes is entered."""
+        """Return the arrival of each outcome in `row`: (state, cost, terminated)."""
         return list(zip(self.successors[row].tolist(), self.costs[row].tolist(), self.terminated[row].tolist(), strict=True))
 
     def arrivals_from(self, state: int) -> set[Arrival]:

@@ -210,7 +210,7 @@ def _observed_constraints(
 
 
 class Runnable:
-    """What every system offers: a picture, an agent in the environment's words, and rollouts of plans with intervals."""
+    """The methods of every system: a plot, an agent for the environment, and rollouts of plans with intervals."""
 
     __slots__ = ()
 
@@ -238,7 +238,7 @@ class Runnable:
         return kept(draw_system(self.model), path)
 
     def agent(self: Any, policy: Any, *, seed: int = 0) -> Agent:
-        """What acts by a policy, or by that of a plan, in the environment's own observations and actions.
+        """Return an agent that follows a policy, or a plan's policy, in the environment's own observations and actions.
 
         Call `agent.reset()` before every episode, then `agent(observation)` for each action. Where states can be entered at
         several costs it has to be told the last step's reward too: `agent(observation, reward=reward)`.

@@ -33,7 +33,7 @@ from safe2real.model.validation import Floats, finite_floats, finite_number, fro
 from safe2real.systems.finite_env import grid_positions
 
 WINDY_GRID_ID = "safe2real/WindyGrid-v0"
-"""What `gymnasium.make` knows the paper's grid by, once this module is imported."""
+"""The id of the paper's grid for `gymnasium.make`, registered when this module is imported."""
 Cell = tuple[int, int]
 """A cell of a grid: (row, column), row 0 at the top."""
 
@@ -110,12 +110,12 @@ class WindyGrid:
 
     @property
     def num_states(self) -> int:
-        """Its cells."""
+        """Number of states, one per cell."""
         return self.size * self.size
 
     @property
     def num_actions(self) -> int:
-        """Its moves."""
+        """Number of actions, one per move."""
         return len(ACTIONS)
 
     def state(self, cell: Cell) -> int:

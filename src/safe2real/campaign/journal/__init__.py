@@ -1,4 +1,4 @@
-"""Where a campaign's events are kept: SQLite, PostgreSQL, memory, or a journal of your own."""
+"""Journals, which store a campaign's events: SQLite, PostgreSQL, memory, or your own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FORMAT", "Event", "Header", "Journal", "MemoryJournal", "Transaction
 
 
 def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) -> Journal:
-    """The journal at a place, which signs with the key of this process if it has one.
+    """Return the journal at a place; it signs with the key of this process if there is one.
 
     Args:
         place: A file name (SQLite), sqlite:///file, postgresql://user@host/database, or a journal.

@@ -1,4 +1,4 @@
-"""What a campaign needs of the place where its record is kept: a header, events in order, and blobs by name.
+"""The contract of a journal, the storage of one campaign: a header, events in order, and blobs by name.
 
 A journal of your own is one class with `transaction`, and the six methods of what that yields (`Transaction`): read and put
 the header, events and blobs. Everything else that a campaign asks follows from these few here; a journal with indexes
@@ -25,12 +25,12 @@ _SNAPSHOT = "snapshot"
 
 
 class Disturbed(StorageFailure):
-    """What was read may be of no one moment: others began to write meanwhile. Read again."""
+    """A read may be inconsistent, because another process began to write meanwhile. Read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a record is a record of."""
+    """The campaign to which a record belongs."""
 
     name: str  # random, part of every deployment's id
     specification: str  # the problem, as JSON
@@ -38,14 +38,14 @@ class Header:
 
 
 class Transaction(ABC):
-    """What can be read and added between the beginning and the end of a transaction; it sees what it has put itself."""
+    """Reads and writes within one transaction; reads include the transaction's own writes."""
 
     place = "the journal"  # for messages; these three are set by `Journal`
     keys: Keys | None = None  # sign what is added
     unsigned = False  # whether it is known that the record is not signed
     added: tuple[int, str] | None = None  # sequence and digest of the last event that was appended here
 
-    # What a journal brings
+    # To be implemented by a journal
 
     @abstractmethod
     def header(self) -> Header | None:
@@ -53,25 +53,25 @@ class Transaction(ABC):
 
     @abstractmethod
     def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
-        """Every event with a higher sequence than `after`, in order, up to number `until`, just as they were put."""
+        """Return the events numbered `after` + 1 to `until`, in order, exactly as they were put."""
 
     @abstractmethod
     def blob(self, name: str) -> bytes | None:
-        """The content under a name, not checked; None if there is none."""
+        """Return the stored bytes under `name` without verifying their digest, or None."""
 
     @abstractmethod
     def put_header(self, header: Header) -> None:
-        """Instead of the one that is there."""
+        """Replace the header."""
 
     @abstractmethod
     def put_events(self, events: Sequence[Event]) -> None:
-        """After all that are there."""
+        """Append events."""
 
     @abstractmethod
     def put_blobs(self, blobs: Mapping[str, bytes]) -> None:
-        """Contents by name, which replace those that are there under the same one."""
+        """Store bytes by name, replacing those under the same name."""
 
-    # What follows from it, to be overridden where there is a faster way
+    # Defaults, which a journal may override for speed
 
     def identity(self, sequence: int) -> tuple[str | None, str | None]:
         """The campaign's name, and the digest of one event; None for that of number 0."""
@@ -94,11 +94,11 @@ class Transaction(ABC):
         return {event.kind: event for event in self.events() if event.deployment == deployment}
 
     def events_of_kind(self, kind: str) -> Iterator[Event]:
-        """In order."""
+        """Return the events of one kind, in order."""
         return (event for event in self.events() if event.kind == kind)
 
     def has_blobs(self, names: Sequence[str]) -> set[str]:
-        """Those of the names under which there is a content."""
+        """Return the names under which bytes are stored."""
         return {name for name in names if self.blob(name) is not None}
 
     def policies(self) -> Iterator[tuple[str, bytes]]:
@@ -111,7 +111,7 @@ class Transaction(ABC):
                 yield digest, content
 
     def signatures(self) -> Iterator[Signature]:
-        """Of all events that have one, in order."""
+        """Return the signatures of all signed events, in order."""
         for event in self.events():
             content = self.blob(_signature_name(event.sequence))
             if content is not None:
@@ -119,28 +119,31 @@ class Transaction(ABC):
                 yield Signature(event.sequence, signer, signature)
 
     def is_signed(self) -> bool:
-        """Whether the first event is, and so all of them must be."""
+        """Return whether the record is signed: its first event has a signature, so all events must have one."""
         return self.blob(_signature_name(1)) is not None
 
     def put_signatures(self, signatures: Sequence[Signature]) -> None:
         self.put_blobs({_signature_name(one.sequence): f"{one.signature} {one.signer}".encode() for one in signatures})
 
     def snapshot(self) -> tuple[int, str, bytes] | None:
-        """(sequence, digest, content) of the newest one whose last event the record holds; its content is not checked."""
+        """Return (sequence, digest, content) of the stored snapshot, or None if the record lacks its last event.
+
+        The content is not verified.
+        """
         head, _, content = (self.blob(_SNAPSHOT) or b"").partition(b"\n")
         sequence, _, digest = head.decode("utf-8", "replace").partition(" ")
         covers = sequence.isdecimal() and self.digest_at(int(sequence)) == digest
         return (int(sequence), digest, content) if covers else None
 
     def keep_snapshot(self, sequence: int, digest: str, content: bytes) -> None:
-        """Instead of the one that is there."""
+        """Replace the snapshot."""
         self.put_blobs({_SNAPSHOT: f"{sequence} {digest}\n".encode() + content})
 
     def damage(self) -> list[str]:
-        """What the place itself finds wrong with what it keeps; empty when nothing is, or where it does not look."""
+        """Return the damage that the storage itself detects; empty without any, or if it has no such check."""
         return []
 
-    # What is the same for all
+    # Shared by all journals
 
     def append(self, drafts: Iterable[Draft]) -> list[Event]:
         """Add the next events; durable when the transaction ends."""
@@ -157,7 +160,7 @@ class Transaction(ABC):
         return events
 
     def add_policies(self, contents: Sequence[bytes]) -> list[str]:
-        """Store what is not there yet; returns the digests."""
+        """Store the contents that are not stored yet; return all digests."""
         digests = [digest_of(content) for content in contents]
         present = self.has_blobs(digests)
         missing = {digest: content for digest, content in zip(digests, contents, strict=True) if digest not in present}
@@ -166,7 +169,7 @@ class Transaction(ABC):
         return digests
 
     def _sign(self, events: Sequence[Event]) -> None:
-        """A record is signed from its first event to its last, or not at all."""
+        """Sign new events. A record is signed from its first event to its last, or not at all."""
         if events[0].sequence > 1 and not (self.unsigned and self.keys is None):
             signed = self.is_signed()
             self.unsigned = not signed
@@ -181,7 +184,7 @@ class Transaction(ABC):
 
 
 class Journal(ABC):
-    """One campaign's record, wherever it is kept."""
+    """The stored record of one campaign."""
 
     place = "the journal"  # as messages name it
     durable = True  # whether what a transaction wrote outlives the process and a loss of power
@@ -192,22 +195,22 @@ class Journal(ABC):
 
     @abstractmethod
     def transaction(self, *, writing: bool) -> AbstractContextManager[Transaction]:
-        """A view of one moment. With `writing` the only writer until the end of the block.
+        """Open a transaction on a consistent view; with `writing`, exclude other writers until the end of the block.
 
-        The end of the block makes all of what was put durable; an exception in it, or a process that dies, none of it.
+        At the end of the block everything put is durable; after an exception in it, or a killed process, nothing is.
         """
 
     def close(self) -> None:
-        """Give back what is held; what was written is durable already."""
+        """Release resources; finished transactions are durable already."""
         return None
 
     @property
     def known(self) -> tuple[int, str]:
-        """Sequence and digest of the newest event that was seen: what another object of this process should `remember`."""
+        """Sequence and digest of the newest event seen; give them to `remember` of another object of this process."""
         return self._known
 
     def remember(self, sequence: int, digest: str) -> None:
-        """From now on the record must hold this event: a transaction on one that does not is refused."""
+        """Require that the record holds this event: later transactions on a record without it are refused."""
         if sequence > self._known[0]:
             self._known = (sequence, digest)
 
@@ -225,7 +228,7 @@ class Journal(ABC):
 
     @contextmanager
     def reading(self, *, as_it_is: bool = False) -> Iterator[Transaction]:
-        """A view of one moment, which blocks no writer. `as_it_is` reads also what is not the record that was known."""
+        """Open a consistent view, which blocks no writer. `as_it_is` also reads a record that lost known events."""
         with self._begun(writing=False) as transaction:
             if not as_it_is:
                 self._recognise(transaction)
@@ -233,7 +236,7 @@ class Journal(ABC):
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """The only writer until the end of the block, which makes everything durable, or nothing after an error."""
+        """Open a transaction as the only writer; its end makes everything durable, or nothing after an error."""
         with self._begun(writing=True) as transaction:
             self._recognise(transaction)
             yield transaction
@@ -242,7 +245,7 @@ class Journal(ABC):
 
     @contextmanager
     def created(self, header: Header) -> Iterator[Transaction]:
-        """Begin a record in a place that has none; nothing is there if the block fails."""
+        """Create a record in a place that has none; nothing is created if the block fails."""
         with self._begun(writing=True) as transaction:
             if transaction.header() is not None:
                 raise Conflict(f"{self.place} holds a campaign already; open it, or choose another place for a new one")
@@ -257,7 +260,7 @@ class Journal(ABC):
         self._unsigned = transaction.unsigned
 
     def _recognise(self, transaction: Transaction) -> None:
-        """Refuse a record that is not the one this process has seen before."""
+        """Refuse the record of another campaign, and a record that lacks an event that this process has seen."""
         sequence, digest = self._known
         if self._name is None and not sequence:
             return

@@ -15,7 +15,7 @@ from safe2real.campaign.journal.base import Header, Journal, Transaction
 
 
 class _Store:
-    """What several journals can be of; events are only ever added, so a reader needs to know their number alone."""
+    """A store that several journals can share. Events are only appended, so a reader needs only their number."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -43,7 +43,7 @@ class MemoryJournal(Journal):
 
 
 class MemoryTransaction(Transaction):
-    """What is put here is in the store when the block ends, and nowhere after an error."""
+    """Writes reach the store when the block ends, and are dropped after an error."""
 
     def __init__(self, store: _Store) -> None:
         self._store, self._header, self._length = store, store.header, len(store.events)

@@ -1,4 +1,4 @@
-"""Where events are kept: one SQLite file by default, PostgreSQL by URL, the same statements for both (SQLAlchemy Core).
+"""The SQL journal: an SQLite file by default, PostgreSQL by URL, the same statements for both (SQLAlchemy Core).
 
 A database holds one campaign; on PostgreSQL a schema of its own is enough (`?options=-csearch_path=name`). One writer at a
 time: SQLite's write lock, or a lock on the campaign's row. A write that has returned is on disk: SQLite runs in WAL mode
@@ -112,7 +112,7 @@ _CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
 
 
 def _in_order(table: sql.Table, *within: sql.ColumnElement[bool]) -> sql.Select[Any]:
-    """Of a table with sequence numbers, at most a batch of the rows after one of them."""
+    """Select the rows of a table by sequence, at most a batch of those after one of them."""
     after = table.c.sequence > sql.bindparam("after")
     return sql.select(table).where(after, *within).order_by(table.c.sequence).limit(_BATCH)
 
@@ -147,7 +147,7 @@ class SQLJournal(Journal):
             self._engine = postgresql_engine(self.url, self.place, lock_patience=PATIENCE)
 
     def close(self) -> None:
-        """Give connections back; what was written is on disk already."""
+        """Release the connections; finished transactions are on disk already."""
         self._engine.dispose(close=self._process == os.getpid())
 
     @contextmanager
@@ -209,7 +209,7 @@ class SQLJournal(Journal):
 
 
 class SQLTransaction(Transaction):
-    """What can be read and added while a connection is held."""
+    """A transaction on one connection."""
 
     def __init__(self, connection: sql.Connection, place: str) -> None:
         self._connection, self.place = connection, place
@@ -296,7 +296,7 @@ class SQLTransaction(Transaction):
         return integrity_problems(self._connection) if self._connection.dialect.name == "sqlite" else []
 
     def _rows(self, chosen: sql.Select[Any], after: int, **given: Any) -> Iterator[Any]:
-        """In the order of their numbers, many at a time."""
+        """Read the chosen rows by sequence, in batches."""
         while True:
             rows = self._connection.execute(chosen, {"after": after, **given}).all()
             yield from rows

@@ -38,7 +38,7 @@ _TRIES = 3  # before a log is called foreign: another process may be moving it i
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class _Opened:
-    """What all connections of this process to one file share: SQLite opens its log and the log's index once for them."""
+    """State shared by all connections of this process to one file: SQLite opens its log and the log's index once."""
 
     beside: tuple[_Identity | None, ...] = (None, None)  # the log and its index; None until they were read
 
@@ -118,7 +118,7 @@ class SQLiteFile:
             what = "was removed" if found is None else "was replaced by another file"
             name = os.path.basename(path)
             begun = f"{name} {what} while this process had it open: this call is not acknowledged, and nothing more is "
-            if name == log_of(self.path).name:
+            if name.endswith("-wal"):
                 raise StorageFailure(
                     f"the log {begun}recorded. What was acknowledged before may be in the lost log alone: end all processes "
                     "that use it by SIGTERM, not by SIGKILL; the last one writes its log into the file. Then open it and "
@@ -148,7 +148,7 @@ class SQLiteFile:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """For reading without a log: refuse what was read if another process began to write meanwhile."""
+        """When reading without a log, refuse the result if another process began to write meanwhile."""
         before = _state_of(self.path) if self.read_only else None
         yield
         # With a log there, SQLite gave a view of one moment. Without, the file was read as it is, which is one moment only
@@ -201,7 +201,7 @@ def _beside(path: Path) -> tuple[str, str]:
 
 
 def integrity_problems(connection: sql.Connection) -> list[str]:
-    """What SQLite finds wrong with its own pages and indexes; empty when nothing is."""
+    """Return the damage that SQLite finds in its pages and indexes; empty without any."""
     rows = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
     return [] if list(rows) == ["ok"] else [str(row) for row in rows]
 
@@ -224,7 +224,7 @@ def check_log(path: Path) -> None:
 
 
 def _fit_together(path: Path) -> bool:
-    """Whether file and log together are one record that goes on where the file alone ends.
+    """Return whether file and log form one record, in which the log continues the file.
 
     Events are only ever added. So both together hold the last events of the file, the next one comes right after them, and
     an event of the log is among the newest: else its pages are of a longer record than the file's.
@@ -284,7 +284,7 @@ def _checksum(content: bytes, order: str, sums: tuple[int, int]) -> tuple[int, i
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether the pages do not fit together; else the file is locked, or was closed by its last process meanwhile."""
+    """Return whether the pages are inconsistent; if not, the file is locked or its last process closed it meanwhile."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # Python's own have none: a text that is none
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
@@ -298,7 +298,7 @@ def _identity_of(path: Path | str) -> _Identity | None:
 
 
 def _state_of(path: Path) -> tuple[Any, ...]:
-    """Whether there is a log, and what changes when a process writes without one."""
+    """Return whether there is a log, and the file state that changes when a process writes without one."""
     try:
         found = path.stat()
     except FileNotFoundError:
