@@ -142,7 +142,7 @@ class Costing:
             return episode.costs
         if self.function is None:
             return np.zeros(n)
-        rewards = [_NoReward(place)] * n if episode.rewards is None else episode.rewards.tolist()
+        rewards: list[Any] = [_NoReward(place)] * n if episode.rewards is None else episode.rewards.tolist()
         s, a = episode.states.tolist(), episode.actions.tolist()
         return np.array(
             [cost_on_arrival(self.function, s[k], a[k], s[k + 1], rewards[k], episode.ends_at(k)) for k in range(n)]
