@@ -78,7 +78,9 @@ _REGION = re.compile(r"<!-- numbers of: ([^;>]+?)(?:; given: ([^>]*?))? -->(.*?)
 _CODE_AND_LINKS = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
 _BLOCKS = re.compile(r"```.*?```|`<!--[^`]*-->`", re.DOTALL)
 _LINE = re.compile(r"ends with `([^`]+)`")
-_OF_THE_CLOCK = re.compile(rf"{_NUMBER} (?:ms|s|h)\b|{_NUMBER} times as long|median of \d+ measured|/tmp/\S+|\d+:\d\d:\d\d")
+_OF_THE_CLOCK = re.compile(
+    rf"{_NUMBER}\s+(?:ms|s|h)\b|{_NUMBER}\s+times\s+as\s+long|median\s+of\s+\d+\s+measured|/tmp/\S+|\d+:\d\d:\d\d"
+)
 
 
 def output_of(name: str, out: Path) -> str:

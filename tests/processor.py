@@ -29,8 +29,7 @@ def unlike(shown: str, stated: str, *, within: float = 0.1, counts: int = 3) -> 
     On another processor the last bit of a sum may decide between two policies that are worth the same; later episodes
     differ. What a run prints is compared to a tenth; that a page quotes the file of its measurement is compared exactly.
     """
-    pairs = zip_longest(_NUMBER.sub("#", shown).splitlines(), _NUMBER.sub("#", stated).splitlines(), fillvalue="")
-    words = [(" ".join(one.split()), " ".join(other.split())) for one, other in pairs]
+    words = list(zip_longest(_NUMBER.sub("#", shown).split(), _NUMBER.sub("#", stated).split(), fillvalue=""))
     numbers = zip_longest(_NUMBER.findall(shown), _NUMBER.findall(stated), fillvalue="nan")
     return [pair for pair in words if pair[0] != pair[1]] + [
         pair for pair in numbers if not _near(*(float(one.replace(",", "")) for one in pair), within, counts)
