@@ -436,6 +436,20 @@ def test_an_index_that_is_removed_under_a_process_loses_nothing_that_any_process
     assert one_more(place, "third") == "told 5 True"
 
 
+def test_a_link_that_leads_to_another_name_of_the_open_file_is_noticed(place, tmp_path):
+    """Other processes would look for the log under the new name, and not see what is in the old one."""
+    make(place, 3).close()
+    link, renamed = tmp_path / "link.db", tmp_path / "renamed.db"
+    link.symlink_to(place)
+    with Campaign.open(link) as campaign:
+        held = campaign.ask(worker="worker")
+        Path(place).rename(renamed)
+        link.unlink()
+        link.symlink_to(renamed)
+        with pytest.raises(StorageFailure, match=r"renamed.db-wal was removed while this process had it open"):
+            campaign.tell(held.id, SYSTEM.episode(held))
+
+
 def test_a_log_that_is_removed_under_a_process_is_noticed_and_nothing_is_acknowledged(place):
     log = Path(f"{place}-wal")
     with make(place, 3) as campaign:

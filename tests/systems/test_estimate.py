@@ -640,3 +640,41 @@ def test_unvisited_rows_that_do_not_fit(monkeypatch):
     with pytest.raises(InvalidInput, match=r"9 rows were never visited; written out as uniform over 10 .*unvisited='stay'"):
         estimate_from_log(log, 1)
     assert estimate_from_log(log, 1, counting=Counting(unvisited="stay")).system.model.num_states == 10
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda s, a, t, reward, over: reward == -1.0,
+        lambda s, a, t, reward, over: reward < 0.0,
+        lambda s, a, t, reward, over: max(0.0, -reward),
+        lambda s, a, t, reward, over: 0.5 * abs(reward),
+        lambda s, a, t, reward, over: over and not reward,
+        lambda s, a, t, reward, over: np.isclose(reward, -1.0),
+        lambda s, a, t, reward, over: float(np.clip(reward, 0.0, 1.0)),
+        lambda s, a, t, reward, over: {-1.0: 1.0}.get(reward, 0.0),
+        lambda s, a, t, reward, over: reward,
+    ],
+)
+def test_a_log_without_rewards_is_refused_where_the_cost_depends_on_them(cost):
+    """Every reward was taken for 0, so nothing in such a log cost anything, and a margin confirmed by it was false."""
+    described = SystemDescription(cost=cost, limit=1.0, ended=0.0)
+    whole = [
+        episode([0, 1, 0], [0, 0], rewards=[-1.0, 0.0]),
+        episode([0, 1, 1], [0, 1], rewards=[0.0, -1.0], terminated=True),
+    ]
+    if cost(0, 0, 1, -1.0, False) >= 0.0:
+        found = estimate_from_log(read_episodes(whole), 2, described)
+        for log in ([([0, 1, 0], [0, 0], True)], [episode([0, 1, 0], [0, 0], terminated=True)]):
+            with pytest.raises(InvalidInput, match="episode 0 has no rewards"):
+                found.trajectories(log)
+    with pytest.raises(InvalidInput, match="episode 0 has no rewards"):
+        estimate_from_log([([0, 1, 0], [0, 0], True)], 2, described)
+
+
+def test_a_log_without_rewards_serves_where_the_cost_does_not_depend_on_them():
+    described = SystemDescription(cost=lambda s, a, t, reward, over: float(t == 1), limit=1.0)
+    found = estimate_from_log([([0, 1, 0], [0, 0])], 2, described)
+    assert [path.states.tolist() for path in found.trajectories([([0, 1, 0], [0, 0])])]
+    with pytest.raises(InvalidInput, match=r"cost\(0, 0, 1, no reward, False\) is 2"):
+        estimate_from_log([([0, 1], [0])], 1, SystemDescription(cost=lambda s, a, t, reward, over: 2.0, limit=1.0))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from safe2real.campaign import events
 from safe2real.campaign.deployment import Deployment, Withdrawal, id_of
-from safe2real.campaign.events import ASK, HALTED, REFUTED, WITHDRAW, AskBody, Draft, Event, bounds_of
+from safe2real.campaign.events import ASK, HALTED, REFUTED, WITHDRAW, AskBody, Draft, Event, bounds_of, by_field
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.leases import EXPIRED, overdue
 from safe2real.campaign.record import Record
@@ -137,7 +136,7 @@ def record_asks(
         )
         for number in range(first, first + n)
     ]
-    return transaction.append(Draft(ASK, asdict(body), first + i, worker) for i, body in enumerate(bodies)), bodies
+    return transaction.append(Draft(ASK, by_field(body), first + i, worker) for i, body in enumerate(bodies)), bodies
 
 
 def deployment_of(record: Record, held: Held, policies: dict[str, MarkovPolicy]) -> Deployment:

@@ -85,6 +85,11 @@ class Draft:
     worker: str | None = None
 
 
+def by_field(one: Event | AskBody | ImportBody) -> dict[str, Any]:
+    """Return the values of an event or a body by name; unlike `asdict`, without copies."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
+
+
 def now() -> str:
     """Return the present time, as events state it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -309,13 +309,8 @@ def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) 
             return [], Receipt(transaction.last()[0], False, 0, skipped)
         transaction.add_policies([content for content, one in zip(encoded, chosen, strict=True) if len(one.episodes)])
         parts = parts_of(list(zip(digests, chosen, strict=True)), whole, after=record.replay.deployments, by=record.by)
-        added = transaction.append(Draft(IMPORT, _body(part), worker=source) for part in parts)
+        added = transaction.append(Draft(IMPORT, kinds.by_field(part), worker=source) for part in parts)
     return added, Receipt(added[-1].sequence, True, samples, skipped)
-
-
-def _body(part: ImportBody) -> dict[str, Any]:
-    """Return the body of a part's event; unlike `asdict`, without a copy of its episodes."""
-    return {one.name: getattr(part, one.name) for one in fields(part)}
 
 
 # The episodes of one campaign for another: after a refutation they need not be rolled out again.

@@ -163,6 +163,8 @@ def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:
 
 def _within_assumed(problem: Problem) -> list[Assumption]:
     """That rows are as near the real ones as the user states; sets are cut down to that, so it is said first."""
+    if problem.within is None:
+        return []
     stated = _stated_within(problem)
     if not stated.any():
         return []

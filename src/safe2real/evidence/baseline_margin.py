@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import margin as compiled_margin
+from safe2real.evidence.counts import places_of
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
@@ -130,13 +131,12 @@ class BaselineTrust:
         """[n, K] by which share of H the return of each of the baseline's episodes misses threshold + margin."""
         trust, horizon = self.compiled, len(self.compiled.baseline)
         which = np.flatnonzero(of_baseline)
-        lengths, total = np.diff(ends)[which], np.empty((len(which), trust.thresholds.size))
-        total[:] = (horizon - lengths)[:, None]
-        for h in range(int(lengths.max(initial=0))):  # step after step, as compiled rounds add them up
-            here = np.flatnonzero(lengths > h)
-            at = ends[which[here]] + h
-            earned = trust.utilities[:, h if trust.utilities.shape[1] > 1 else 0, states[at + which[here]], actions[at]]
-            total[here] += earned.T
+        lengths = np.diff(ends)[which]
+        total = np.repeat((horizon - lengths)[:, None].astype(np.float64), trust.thresholds.size, axis=1)
+        at, owner = places_of(ends[which], lengths), np.repeat(np.arange(which.size), lengths)
+        step = at - ends[which][owner] if trust.utilities.shape[1] > 1 else 0
+        earned = trust.utilities[:, step, states[at + which[owner]], actions[at]]
+        np.add.at(total, owner, earned.T)  # step after step, as compiled rounds add them up
         if trust.counts_end and len(which):  # a whole episode also collects where it ends: the same for all actions there
             whole = np.flatnonzero(lengths == horizon - 1)
             last = states[ends[which[whole] + 1] + which[whole]]

@@ -97,6 +97,24 @@ class Counting:
             raise InvalidInput(f"radius is {shown(self.radius)}; give one of safe2real: {names}")
 
 
+class _NoReward:
+    """The reward of an episode that was recorded without rewards: a cost that depends on it is refused, and is never 0."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise InvalidInput(
+            f"{self._place} has no rewards, and the cost is a function of the reward; give LoggedEpisode(states, actions, "
+            "rewards=...), or a cost that depends on states and actions alone"
+        )
+
+    __bool__ = __float__ = __int__ = __index__ = __array__ = __hash__ = __format__ = __str__ = __repr__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __round__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _refuse
+    __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __ceil__ = __floor__ = __trunc__ = _refuse
+
+
 @dataclass(frozen=True, slots=True)
 class Costing:
     """The cost on arrival: a function of the transition, the logged one, or none."""
@@ -124,10 +142,10 @@ class Costing:
             return episode.costs
         if self.function is None:
             return np.zeros(n)
-        rewards = np.zeros(n) if episode.rewards is None else episode.rewards
+        rewards: list[Any] = [_NoReward(place)] * n if episode.rewards is None else episode.rewards.tolist()
         s, a = episode.states.tolist(), episode.actions.tolist()
         return np.array(
-            [cost_on_arrival(self.function, s[k], a[k], s[k + 1], float(rewards[k]), episode.ends_at(k)) for k in range(n)]
+            [cost_on_arrival(self.function, s[k], a[k], s[k + 1], rewards[k], episode.ends_at(k)) for k in range(n)]
         )
 
 
@@ -519,7 +537,7 @@ def estimate_from_log(
     if not task.counting.partial:
         _refuse_short(episodes, task.horizon)
     seen = _count_log(episodes, task.costing)
-    found = task.estimated(seen, f"{len(episodes.episodes):,} logged episodes", legend, seen_as=discretiser)
+    found = task.estimated(seen, count(len(episodes.episodes), "logged episode"), legend, seen_as=discretiser)
     system = _marked_with_log(found.system, task.costing, episodes)
     return replace(found, system=system, log=episodes, partial=task.counting.partial)
 

@@ -77,8 +77,8 @@ class Outcomes:
 
 def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, terminated: bool) -> float:
     """Return the user's cost of one transition, checked."""
-    place = f"cost({s}, {a}, {t}, {reward:g}, {bool(terminated)})"
     value = given(s, a, t, reward, bool(terminated))
+    place = f"cost({s}, {a}, {t}, {f'{reward:g}' if isinstance(reward, float) else 'no reward'}, {bool(terminated)})"
     value = float(value) if isinstance(value, (bool, np.bool_)) else finite_number(place, value)
     if not 0.0 <= value <= 1.0:
         raise InvalidInput(f"{place} is {value:g}; costs lie in [0, 1]: divide them by the largest, and the limit too")

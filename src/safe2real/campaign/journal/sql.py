@@ -22,7 +22,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from safe2real.campaign.events import BEFORE_THE_FIRST, Event
+from safe2real.campaign.events import BEFORE_THE_FIRST, Event, by_field
 from safe2real.campaign.journal.base import Header, Journal, Transaction, check_format
 from safe2real.campaign.journal.postgresql import bound_idleness, postgresql_engine
 from safe2real.campaign.journal.sqlite import SQLiteFile, integrity_problems
@@ -110,12 +110,25 @@ _BATCH = 20_000  # rows read or written at once
 _PARAMETERS = 500  # in one statement
 _CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
 
-# Made once: a check of a long record asks thousands of times, and every transaction asks for the second.
-_POLICY = sql.select(_policies.c.content).where(_policies.c.digest == sql.bindparam("digest"))
 
+def _in_order(table: sql.Table, *within: sql.ColumnElement[bool]) -> sql.Select[Any]:
+    """Select the rows of a table by sequence, at most a batch of those after one of them."""
+    after = table.c.sequence > sql.bindparam("after")
+    return sql.select(table).where(after, *within).order_by(table.c.sequence).limit(_BATCH)
+
+
+# Made once: every ask and tell, and a check of a long record thousands of times, would compose them anew.
+_POLICY = sql.select(_policies.c.content).where(_policies.c.digest == sql.bindparam("digest"))
+_POLICIES_THERE = sql.select(_policies.c.digest).where(_policies.c.digest.in_(sql.bindparam("digests", expanding=True)))
 _IDENTITY = sql.select(campaign_table.c.name, _events.c.digest).select_from(
     campaign_table.outerjoin(_events, _events.c.sequence == sql.bindparam("sequence"))
 )
+_LAST = sql.select(_events.c.sequence, _events.c.digest).order_by(_events.c.sequence.desc()).limit(1)
+_OF_DEPLOYMENT = sql.select(_events).where(_events.c.deployment == sql.bindparam("deployment"))
+_EVENTS = _in_order(_events)
+_EVENTS_UNTIL = _in_order(_events, _events.c.sequence <= sql.bindparam("until"))
+_EVENTS_OF_KIND = _in_order(_events, _events.c.kind == sql.bindparam("kind"))
+_SIGNATURES = _in_order(_signatures)
 
 
 class SQLJournal(Journal):
@@ -219,18 +232,17 @@ class SQLTransaction(Transaction):
         self._connection.execute(campaign_table.update().values(**asdict(header)))
 
     def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
-        within = [] if until is None else [_events.c.sequence <= until]
-        for row in self._rows(_events, after, *within):
+        found = self._rows(_EVENTS, after) if until is None else self._rows(_EVENTS_UNTIL, after, until=until)
+        for row in found:
             if None in (row.kind, row.at, row.body, row.digest):  # the table allows none: a lost page reads as zeros
                 raise StorageFailure(f"{self.place}: an event after number {after} cannot be read: {DAMAGED}")
             yield Event(*row)
 
     def put_events(self, events: Sequence[Event]) -> None:
-        self._insert(_events, [asdict(event) for event in events])
+        self._insert(_events, [by_field(event) for event in events])
 
     def last(self) -> tuple[int, str]:
-        newest = sql.select(_events.c.sequence, _events.c.digest).order_by(_events.c.sequence.desc()).limit(1)
-        row = self._connection.execute(newest).first()
+        row = self._connection.execute(_LAST).first()
         return (0, BEFORE_THE_FIRST) if row is None else (row.sequence, row.digest)
 
     def digest_at(self, sequence: int) -> str | None:
@@ -238,11 +250,11 @@ class SQLTransaction(Transaction):
         return self._connection.execute(chosen).scalar_one_or_none()
 
     def events_of(self, deployment: int) -> dict[str, Event]:
-        rows = self._connection.execute(sql.select(_events).where(_events.c.deployment == deployment))
+        rows = self._connection.execute(_OF_DEPLOYMENT, {"deployment": deployment})
         return {row.kind: Event(*row) for row in rows}
 
     def events_of_kind(self, kind: str) -> Iterator[Event]:
-        return (Event(*row) for row in self._rows(_events, 0, _events.c.kind == kind))
+        return (Event(*row) for row in self._rows(_EVENTS_OF_KIND, 0, kind=kind))
 
     def blob(self, name: str) -> bytes | None:
         row = self._connection.execute(_POLICY, {"digest": name}).first()
@@ -253,15 +265,14 @@ class SQLTransaction(Transaction):
 
     def has_blobs(self, names: Sequence[str]) -> set[str]:
         parts = [names[first : first + _PARAMETERS] for first in range(0, len(names), _PARAMETERS)]
-        chosen = [sql.select(_policies.c.digest).where(_policies.c.digest.in_(part)) for part in parts]
-        return {name for one in chosen for name in self._connection.execute(one).scalars()}
+        return {name for part in parts for name in self._connection.execute(_POLICIES_THERE, {"digests": part}).scalars()}
 
     def policies(self) -> Iterator[tuple[str, bytes]]:
         for row in self._connection.execute(sql.select(_policies).order_by(_policies.c.digest)):
             yield row.digest, self._content(row.digest, row.content)
 
     def signatures(self) -> Iterator[Signature]:
-        return (Signature(*row) for row in self._rows(_signatures, 0))
+        return (Signature(*row) for row in self._rows(_SIGNATURES, 0))
 
     def is_signed(self) -> bool:
         first = sql.select(_signatures.c.sequence).where(_signatures.c.sequence == 1)
@@ -284,11 +295,10 @@ class SQLTransaction(Transaction):
     def damage(self) -> list[str]:
         return integrity_problems(self._connection) if self._connection.dialect.name == "sqlite" else []
 
-    def _rows(self, table: sql.Table, after: int, *within: Any) -> Iterator[Any]:
-        """Read the rows of a table by sequence, in batches."""
+    def _rows(self, chosen: sql.Select[Any], after: int, **given: Any) -> Iterator[Any]:
+        """Read the chosen rows by sequence, in batches."""
         while True:
-            chosen = sql.select(table).where(table.c.sequence > after, *within).order_by(table.c.sequence)
-            rows = self._connection.execute(chosen.limit(_BATCH)).all()
+            rows = self._connection.execute(chosen, {"after": after, **given}).all()
             yield from rows
             if len(rows) < _BATCH:
                 return

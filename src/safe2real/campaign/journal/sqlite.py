@@ -103,21 +103,22 @@ class SQLiteFile:
 
     def check_in_place(self, connection: sql.Connection) -> None:
         """Refuse when the names do not lead to the open file and its open log any more."""
-        opened, found = connection.info.get("identity"), _identity_of(self.path)
-        if opened != found:
+        info, found = connection.info, _identity_of(self.path)
+        if info.get("identity") != found:
             what = "was removed" if found is None else "was replaced by another file"
             raise StorageFailure(
                 f"{self.path} {what} while this process had it open: nothing of this call is recorded. Stop all processes "
                 "that use it, put the right file in its place without -wal and -shm files of another, and open it again"
             )
-        shared = connection.info["opened"]
+        shared = info["opened"]
         for path, expected in zip(_beside(self.path), shared.beside, strict=True):
             found = _identity_of(path)
             if expected is None or expected == found:  # SQLite never removes these while a connection has them open
                 continue
             what = "was removed" if found is None else "was replaced by another file"
-            begun = f"{path.name} {what} while this process had it open: this call is not acknowledged, and nothing more is "
-            if path == log_of(self.path):
+            name = os.path.basename(path)
+            begun = f"{name} {what} while this process had it open: this call is not acknowledged, and nothing more is "
+            if name.endswith("-wal"):
                 raise StorageFailure(
                     f"the log {begun}recorded. What was acknowledged before may be in the lost log alone: end all processes "
                     "that use it by SIGTERM, not by SIGKILL; the last one writes its log into the file. Then open it and "
@@ -187,13 +188,16 @@ def connect_to_file_alone(path: Path) -> sqlite3.Connection:
 
 def log_of(path: Path) -> Path:
     """The log is beside the file itself, not beside a link to it."""
-    return path.resolve().with_name(path.resolve().name + "-wal")
+    return Path(_beside(path)[0])
 
 
-def _beside(path: Path) -> tuple[Path, Path]:
-    """The log, and its index, which all processes share: with an index each, they overwrite each other's events."""
-    log = log_of(path)
-    return log, log.with_name(log.name.removesuffix("-wal") + "-shm")
+def _beside(path: Path) -> tuple[str, str]:
+    """The log, and its index, which all processes share: with an index each, they overwrite each other's events.
+
+    Links are followed anew each time, since one may lead to another name of the open file by now.
+    """
+    file = os.path.realpath(path)
+    return f"{file}-wal", f"{file}-shm"
 
 
 def integrity_problems(connection: sql.Connection) -> list[str]:
@@ -285,9 +289,9 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def _identity_of(path: Path) -> _Identity | None:
+def _identity_of(path: Path | str) -> _Identity | None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
