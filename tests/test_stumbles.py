@@ -1,5 +1,8 @@
 """Small things that new users stumbled over, each with what is said or done now."""
 
+import re
+
+import gymnasium
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from safe2real.campaign.leases import Lease, notices_of
 from safe2real.errors import InvalidInput
 from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.forecast import Forecast, forecast
+from safe2real.methods.base import Reason
 from tests.preflight.specs import tiny
 
 
@@ -101,3 +105,115 @@ def test_status_says_who_holds_others_up_and_when_that_ends(tmp_path):
     )
     assert "nothing takes it back" in notices_of(held, since, 0, Lease(60.0, False), at)[0]
     assert "for 5.0 hours" in notices_of(held, "x-1", 2, None, at)[0]
+
+
+# A system of equations whose states are tuples
+
+HOURS, LEVELS = range(4), range(4)
+CELLS = [(hour, level) for hour in HOURS for level in LEVELS]
+LAWS = {"day": [0.8, 0.2], "evening": [0.6, 0.4]}
+
+
+def sold(state, action):
+    return float(action == 1 and state[1] > 0)
+
+
+def after(state, action, demand):
+    level = min(3, state[1] + 1) if action == 0 else max(0, state[1] - 1)
+    return (state[0] + 1) % 4, max(0, level - demand)
+
+
+def part_of_day(state, action):
+    return "evening" if state[0] == 3 else "day"
+
+
+def battery(**changes):
+    given = {"classes": part_of_day, "reward": sold, **changes}
+    noise = s2r.Noise((0, 1), LAWS, classes=given["classes"], exact=True)
+    empty = s2r.SystemDescription(
+        start=(0, 2), cost=lambda state, action: state[1] == 0, limit=3.0, counts_end=True,
+        state_names=[f"{hour}h level {level}" for hour, level in CELLS],
+    )  # fmt: skip
+    return s2r.from_dynamics(CELLS, (0, 1), after, noise, 4, empty, reward=given["reward"])
+
+
+def battery_problem(system, **changes):
+    charge = s2r.MarkovPolicy.deterministic([0] * 16, num_actions=2, horizon=4)
+    settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.0, tolerance=0.25, seed=0)
+    return s2r.Problem(
+        **{"simulator": system.model, "baseline": charge, "settings": settings, "ties": system.ties} | changes
+    )
+
+
+class Battery(gymnasium.Env):
+    """The real one, whose observations are (hour, level)."""
+
+    observation_space, action_space = gymnasium.spaces.MultiDiscrete([4, 4]), gymnasium.spaces.Discrete(2)
+
+    def __init__(self, first=(0, 2)):
+        self.first = first
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = self.first
+        return np.array(self.state), {}
+
+    def step(self, action):
+        demand = int(self.np_random.random() < LAWS[part_of_day(self.state, action)][1])
+        self.state = after(self.state, action, demand)
+        return np.array(self.state), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("slip", "fix"),
+    [
+        (lambda one: battery(classes=None), r"'day'.*give Noise\(\.\.\., classes=\)"),
+        (lambda one: battery_problem(one, simulator=one), r"simulator is a Dynamics; give its model, system\.model"),
+        (lambda one: battery_problem(one, simulator=one.system), r"FiniteSystem; give its model, system\.model"),
+        (lambda one: battery_problem(one, simulator=Battery()), r"Battery; make a system of the environment first"),
+        (lambda one: s2r.explore(s2r.Learner(battery_problem(one)), Battery(), max_rounds=1), r"system\.as_env\(env\)"),
+        (lambda one: s2r.Learner(battery_problem(one)).plan("sold"), r"'sold'; give \[S\], \[S, A\] or \[H, S, A\]"),
+        (
+            lambda one: s2r.Learner(battery_problem(one)).plan(sold),
+            r"system\.unit_reward, system\.where\(\.\.\.\), or a list",
+        ),
+        (lambda one: s2r.methods.ForRewards({"sold": sold}), r"rewards\.sold is .*a list over system\.states"),
+        (lambda one: s2r.MarkovPolicy.deterministic(sold, num_actions=2, horizon=4), r"actions is a function; list it over"),
+        (
+            lambda one: battery_problem(one, baseline=s2r.MarkovPolicy.uniform(horizon=4, num_states=4, num_actions=2)),
+            r"\(4, 16, 2\); give one action for each entry of the system's states",
+        ),
+        (
+            lambda one: s2r.explore(s2r.Learner(battery_problem(one)), one.as_env(Battery((0, 1))), max_rounds=1),
+            r"showed '0h level 1' \(state 1\); episodes of the model start in '0h level 2' \(state 2\)",
+        ),
+    ],
+)
+def test_an_error_of_a_system_of_equations_names_the_fix(slip, fix):
+    with pytest.raises(InvalidInput, match=fix):
+        slip(battery())
+
+
+def test_a_printed_system_says_what_a_problem_of_it_needs():
+    assert "ties=system.ties" in repr(battery())
+    assert "no reward" not in repr(battery())
+    silent = battery(reward=None)
+    assert "no reward" in repr(silent)
+    assert not silent.unit_reward.any()
+    assert battery().unit_reward[2].tolist() == [0.0, 1.0]
+
+
+def test_a_proposal_and_an_interval_say_how_far_the_goal_is():
+    system = battery()
+    learner = s2r.Learner(battery_problem(system), s2r.methods.ForRewards({"sold": system.unit_reward}, accuracy=0.3))
+    (interval,) = learner.intervals()
+    assert repr(interval).startswith("Interval('sold': at least ")
+    assert repr(interval).endswith(" not met)")
+    assert len(repr(interval)) < 120
+    assert re.search(r": 'sold' within [\d.]+ of the best \(asked [\d.]+\)\)", repr(learner.propose()))
+    last = s2r.explore(learner, system.as_env(Battery()), max_rounds=400)
+    assert last.reason is Reason.STOP
+    assert repr(learner.intervals()[0]).endswith(" met)")
+    assert re.search(r"stop: 'sold' within [\d.]+ of the best \(asked [\d.]+\)\)", repr(last))
+    wary = s2r.Learner(battery_problem(system)).propose()
+    assert re.search(r"uncertainty [\d.]+ \(stops at 0.25\)|the data certify no candidate", repr(wary))

@@ -2,13 +2,14 @@
 
 import re
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
-from safe2real.evidence.mismatch_map import Verdict
+from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.evidence.moments import Moment, Moments
 from safe2real.evidence.row_rule import Separation
 from safe2real.model.names import Legend
@@ -134,6 +135,23 @@ def test_rows_are_called_by_their_names():
     figure = draw_visits_needed(found)
     if found.count(Verdict.OPEN):
         assert all(", " in label.get_text() for label in figure.axes[0].get_yticklabels())
+
+
+def test_states_of_a_larger_map_are_called_by_their_names():
+    names = [f"{hour:02d}h level {level}" for hour in range(24) for level in range(8)]
+    rows = np.zeros((192, 3))
+    found = MismatchMap(
+        rows, rows, rows, rows, np.zeros((192, 3), dtype=np.uint8), rows, certified=True, legend=Legend.of(names)
+    )
+    figure = draw_mismatch(found, None)
+    bands = [axes for axes in figure.axes if axes.images and axes.get_xticklabels()]
+    drawn = [label.get_text() for axes in bands for label in axes.get_xticklabels()]
+    assert drawn[0] == names[0]
+    assert set(drawn) <= set(names)
+    figure.draw_without_rendering()
+    for axes in bands:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
 
 
 @pytest.mark.parametrize("gaps", [(0.0, 0.1), (0.05, 0.1), (0.0, 0.5), (0.9, 0.99)])

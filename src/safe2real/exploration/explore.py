@@ -314,7 +314,7 @@ class Environment:
         seen.seed = self.seeds.of_round(round_number)
         begun = _state(_shaped(self.env.reset(seed=seen.seed), 2, "env.reset")[0], model.num_states, "env.reset")
         if model.start[begun] == 0.0:
-            raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
+            raise OutsideModel(f"env.reset showed {_called(model, begun)}; episodes of the model start in {_starts(model)}")
         seen.states.append(begun)
         terminated, last = False, model.steps - 1
         labels: list[int] = []
@@ -353,8 +353,14 @@ def _numbers(listed: list[int]) -> Indices:
     return frozen(np.array(listed, dtype=np.uint32))
 
 
-def _starts(model: CMDP) -> list[int]:
-    return [int(state) for state in np.flatnonzero(model.start)[:10]]
+def _starts(model: CMDP) -> str:
+    states = np.flatnonzero(model.start)[:10].tolist()
+    return " or ".join(_called(model, state) for state in states) if model.legend.states else f"{states}"
+
+
+def _called(model: CMDP, state: int) -> str:
+    """Return the name of a state with its number, where it has a name."""
+    return f"{model.legend.state(state)!r} (state {state})" if model.legend.states else f"state {state}"
 
 
 def _state(observed: Any, num_states: int, place: str) -> int:
@@ -396,6 +402,9 @@ def _absorbs(model: CMDP, state: int, step: int) -> bool:
 
 def _check_space(name: str, space: Any, size: int) -> None:
     if not hasattr(space, "n"):
-        raise InvalidInput(f"the {name} space is {space}; it must be Discrete({size}): bin it first")
+        raise InvalidInput(
+            f"the {name} space is {space}; it must be Discrete({size}): give system.as_env(env) if a system made "
+            "the model, else bin it first"
+        )
     if int(space.n) != size or int(getattr(space, "start", 0)) != 0:
         raise InvalidInput(f"the {name} space is {space}; the learner's system needs Discrete({size}) starting at 0")

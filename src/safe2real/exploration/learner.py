@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -232,6 +233,8 @@ class Learner:
             uncertainty=decision.uncertainty,
             certificate=certificate,
             coin=coin_of(self.settings.coin_seed, self.round),
+            intervals=decision.intervals,
+            stops_at=self.method.stops_at(self.problem) if self.method.tried is None else math.nan,
         )
 
     # Counting the episode of this round: whole, cut short, gone where the model has no state, or not run

@@ -30,7 +30,7 @@ from safe2real.model.constraint_text import Wording, rounded_down, rounded_up
 from safe2real.model.names import Legend, legend_from_json
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.serialization import check_keys
-from safe2real.model.validation import Floats, finite_floats, frozen
+from safe2real.model.validation import Floats, frozen, reward_floats
 from safe2real.planning.certified_mixture import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets, ceiling
 from safe2real.planning.solve import Solution, solve
@@ -327,7 +327,7 @@ def plan_under_ties(evidence: Evidence, reward: ArrayLike) -> Plan:
 def checked_reward(evidence: Evidence, reward: ArrayLike) -> Floats:
     """Return a reward as [1 or H, S, A]; refuse one that is not of the problem, or not in [0, 1]."""
     model = evidence.problem.simulator
-    return step_rewards(model, "reward", finite_floats("reward", reward), unit_interval=True)
+    return step_rewards(model, "reward", reward_floats("reward", reward), unit_interval=True)
 
 
 def baseline_plan(evidence: Evidence) -> Plan:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from safe2real._compiled import rollout
 from safe2real.errors import Halted, Stopped
 from safe2real.exploration.certificate import Certificate
-from safe2real.methods.base import Reason
+from safe2real.methods.base import Interval, Reason
+from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import Floats
+from safe2real.standing import Standing
 
 HALT_ADVICE = (
     "the data refute the margin of the baseline, so nothing is handed out any more, the baseline included: stop the "
@@ -41,12 +44,32 @@ class Proposal:
     uncertainty: float  # Delta; inf in rounds that deploy the baseline alone, which do not plan
     certificate: Certificate | None
     coin: float  # uniform in [0, 1), a function of (seed, round)
+    intervals: tuple[Interval, ...] = ()  # of declared rewards, when it was decided
+    stops_at: float = math.nan  # uncertainty at which the method stops; nan where it is not known
     _shown: int | None = field(default=None, init=False)  # cache of `drawn`
 
     def __repr__(self) -> str:
         share = f", {self.exploration_weight:.3g} of it the candidate" if self.reason is Reason.MIXTURE else ""
         said = "" if self.certificate is None else f"\n  {self.certificate}"
-        return f"Proposal(round {self.round}, {self.reason.name.lower()}{share}){said}"
+        return f"Proposal(round {self.round}, {self.reason.name.lower()}{share}{self._because}){said}"
+
+    @property
+    def _because(self) -> str:
+        """A clause that says how far the run is from its goal; empty where that is not known."""
+        if self.intervals:
+            worst = max(self.intervals, key=lambda one: one.gap)
+            more = f", the farthest of {len(self.intervals)} rewards" if len(self.intervals) > 1 else ""
+            width, asked = rounded_up(worst.upper - worst.lower), rounded_down(worst.allowed)
+            return f": {worst.name!r} within {width} of the best (asked {asked}){more}"
+        if math.isfinite(self.uncertainty) and math.isfinite(self.stops_at):
+            return f": uncertainty {rounded_up(self.uncertainty)} (stops at {rounded_down(self.stops_at)})"
+        if self.reason is Reason.BASELINE and self.certificate is not None:
+            return (
+                ": the data refute an assumption"
+                if self.certificate.standing is Standing.REFUTED
+                else ": the data certify no candidate"
+            )
+        return ""
 
     @property
     def is_last(self) -> bool:

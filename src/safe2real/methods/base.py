@@ -19,6 +19,7 @@ from safe2real._compiled import codes, rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.evidence.moments import Bounds
+from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import ROUNDING, Floats, bare
 from safe2real.problem.problem import Problem
@@ -39,7 +40,7 @@ class Reason(Enum):
     """The data refute the margin of the baseline itself: nothing is trusted any more. Stop the machine."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Interval:
     """Bounds on the best safe value of one declared reward, and a certified `policy` that is worth at least `lower`."""
 
@@ -50,6 +51,11 @@ class Interval:
     policy: Mixture  # certified feasible, and worth at least `lower` in reality
     lower_bounds: Floats  # [K] on V_c of `policy`
     allowed: float  # upper - lower that is accurate enough
+
+    def __repr__(self) -> str:
+        met = "met" if self.is_accurate else "not met"
+        ends = f"at least {rounded_down(self.lower)}, at most {rounded_up(self.upper)}"
+        return f"Interval({self.name!r}: {ends}; accuracy {rounded_down(self.allowed)} {met})"
 
     @property
     def bounds(self) -> Bounds:

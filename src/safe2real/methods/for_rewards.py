@@ -33,7 +33,7 @@ from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import array_from_json
-from safe2real.model.validation import ROUNDING, Declared, Floats, by_name, finite_floats, finite_number, frozen, shown
+from safe2real.model.validation import ROUNDING, Declared, Floats, by_name, finite_number, frozen, reward_floats, shown
 from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.robust import Ceiling, RowSets, add_open, ceiling, optimistic_policy, worst_values
@@ -459,7 +459,7 @@ def redeclared(method: Method, add: Mapping[str, ArrayLike] | None, drop: Iterab
 
 def _reward(name: str, value: Any) -> Floats:
     place = f"rewards.{name}"
-    reward = finite_floats(place, array_from_json(value, place))
+    reward = reward_floats(place, array_from_json(value, place))
     if reward.ndim not in (1, 2, 3) or 0 in reward.shape or not ((reward >= 0.0) & (reward <= 1.0)).all():
         extent = f"[{reward.min():g}, {reward.max():g}]" if reward.size else "nothing"
         raise InvalidInput(

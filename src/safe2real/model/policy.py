@@ -96,6 +96,10 @@ class MarkovPolicy:
         Raises:
             InvalidInput: another shape, or an action out of range.
         """
+        if callable(actions):
+            raise InvalidInput(
+                "actions is a function; list it over the states: [function(state) for state in system.states]"
+            )
         num_actions = positive_integer("num_actions", num_actions)
         if num_actions > np.iinfo(np.uint32).max:
             raise InvalidInput(f"num_actions is {shown(num_actions)}; at most {np.iinfo(np.uint32).max} can be told apart")
@@ -316,6 +320,8 @@ def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
     if policy.shape != model.shape:
         wanted = (model.steps, model.num_states, model.num_actions)
         fix = f"; give a policy for {model.steps} steps, the horizon" if policy.shape[0] != model.steps else ""
+        if policy.shape[1] != model.num_states:
+            fix += "; give one action for each entry of the system's states"
         raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {wanted}{fix}")
 
 

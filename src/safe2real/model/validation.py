@@ -116,6 +116,16 @@ def finite_floats(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def reward_floats(name: str, value: ArrayLike) -> Floats:
+    """A copy of a reward as float64, every entry finite; its shape is for the caller to check."""
+    if isinstance(value, str) or callable(value):
+        raise InvalidInput(
+            f"{name} is not an array of numbers: {shown(value)}; give [S], [S, A] or [H, S, A] in [0, 1]: "
+            "system.unit_reward, system.where(...), or a list over system.states"
+        )
+    return finite_floats(name, value)
+
+
 def finite_number(name: str, value: Any) -> float:
     if isinstance(value, (bool, np.bool_)):
         raise InvalidInput(f"{name} is {shown(value)}; it must be a number")

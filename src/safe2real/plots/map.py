@@ -34,7 +34,8 @@ _BETWEEN_BANDS = 0.42
 _LARGEST_CELL, _SMALLEST_DETAILED_CELL = 0.42, 0.12
 _RARE = 0.06  # of the cells of a band
 _BARS = 20
-_MOST_NAMED = 80  # states whose names are written
+_MOST_NAMED = 240  # states whose names are written
+_NAMES_APART = 0.12  # inches from one upright name to the next
 _LONGEST_NAME = 20  # characters of a name beside a map
 _GAP_NAME = 0.28  # inches, the height of the name of a gap beside the scale
 _CHARACTER = 0.066  # inches, of the small print on axes
@@ -163,7 +164,9 @@ def _label_band(
     every = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if step >= every)
     columns = [column for column in range(first, last) if column % every == 0]
     if names.states:
-        axes.set_xticks(range(last - first), names.states[first:last], fontsize=7, rotation=90, parse_math=False)
+        places = range(0, last - first, max(1, math.ceil(_NAMES_APART / cell)))
+        words = [names.states[first + place] for place in places]
+        axes.set_xticks(list(places), words, fontsize=7, rotation=90, parse_math=False)
     else:
         axes.set_xticks([column - first for column in columns], [f"{column * by_states}" for column in columns], fontsize=8)
     every = max(1, math.ceil(0.16 / cell))

@@ -112,7 +112,7 @@ class Problem:
     """[C, L] the simulator's law of every class of the ties, NaN where no row shows it; None without ties."""
 
     def __post_init__(self) -> None:
-        kinds = (("simulator", CMDP, "give a CMDP, with its constraints"), ("settings", Settings, "give Settings(...)"),
+        kinds = (("simulator", CMDP, _model_of(self.simulator)), ("settings", Settings, "give Settings(...)"),
                  ("baseline", MarkovPolicy, "give one MarkovPolicy whose margin you know"))  # fmt: skip
         for name, kind, fix in kinds:
             if not isinstance(getattr(self, name), kind):
@@ -264,6 +264,15 @@ class Problem:
         from safe2real.problem.document import from_document
 
         return from_document(document, extensions)
+
+
+def _model_of(given: Any) -> str:
+    """Return how to get a CMDP from what was given as the simulator."""
+    if isinstance(getattr(given, "model", None), CMDP):
+        return "give its model, system.model"
+    if hasattr(given, "reset") and hasattr(given, "step"):
+        return "make a system of the environment first (docs/bring-your-own-system.md), and give system.model"
+    return "give a CMDP, with its constraints"
 
 
 def _known(given: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:

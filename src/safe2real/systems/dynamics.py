@@ -19,7 +19,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.problem.ties import Ties
-from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
+from safe2real.systems.finite import TIES_HINT, FiniteSystem, SystemDescription, build_system
 from safe2real.systems.finite_env import FiniteTranslation, key_of, listed_names
 from safe2real.systems.outcomes import Outcomes
 from safe2real.systems.rollout import Runnable
@@ -95,12 +95,22 @@ class Dynamics(Runnable):
     noise: tuple[Hashable, ...]  # [L] the labels
 
     def __repr__(self) -> str:
-        return f"Dynamics({len(self.noise)} values of noise)\n  {self.model}"
+        missing = (
+            ""
+            if self.unit_reward.any()
+            else "\n  no reward: unit_reward is 0; give from_dynamics(..., reward=) or plan for where(...)"
+        )
+        return f"Dynamics({len(self.noise)} values of noise)\n  {self.model}\n  {TIES_HINT}{missing}"
 
     @property
     def model(self) -> CMDP:
         """The model of its system."""
         return self.system.model
+
+    @property
+    def unit_reward(self) -> Floats:
+        """The reward [S, A] that was given, shifted and scaled to [0, 1], as planning wants it; 0 where none was given."""
+        return self.system.unit_reward
 
     def where(self, predicate: Callable[[Any], bool]) -> Floats:
         """Return the reward that is 1 in all states with a property, else 0.
@@ -274,6 +284,12 @@ def _classes(
 def _laws(given: Any, classes: tuple[Hashable, ...] | None, noise: Sequence[Hashable]) -> Floats:
     """[C, L]"""
     if classes is None:
+        for one, law in given.items() if isinstance(given, Mapping) else ():
+            if isinstance(law, Sequence | Mapping | np.ndarray):
+                raise InvalidInput(
+                    f"noise.law has a law for {one!r}, as for a class, and the noise has no classes; give "
+                    "Noise(..., classes=), a function of (state, action) that returns the class"
+                )
         return _law("noise.law", given, noise)[None, :]
     if not isinstance(given, Mapping):
         raise InvalidInput(f"noise.law is {shown(given)}; with classes give a mapping from each class to its law")

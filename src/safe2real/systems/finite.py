@@ -47,6 +47,9 @@ from safe2real.systems.rollout import Runnable
 
 LOGGED = "logged"
 """Given as a cost: use the costs of the data from which a system is estimated."""
+TIES_HINT = "this system has ties: Problem(..., ties=system.ties)"
+"""What the text of a system says beside its model: without them every row is learnt by itself."""
+
 _LONGEST_BASE = 40  # characters of a name that something is added to
 
 
@@ -169,7 +172,8 @@ class FiniteSystem(Runnable):
     first_action: int = 0  # likewise
 
     def __repr__(self) -> str:
-        return f"FiniteSystem(of an environment with {self.ended.size} states)\n  {self.model}"
+        tied = "" if self.ties is None else f"\n  {TIES_HINT}"
+        return f"FiniteSystem(of an environment with {self.ended.size} states)\n  {self.model}{tied}"
 
     def where(self, states: ArrayLike) -> Floats:
         """Return the reward that is 1 in all states that stand for some of the environment's, else 0.
