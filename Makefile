@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OLDER := NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4"
-NUMERIC := tests/planning/cuda tests/planning/test_pessimistic.py tests/planning/test_solve.py tests/refinements/test_chain.py
+NUMERIC := tests/planning/cuda tests/planning/test_pessimistic.py tests/planning/test_solve.py tests/refinements/test_chain.py \
+	tests/test_packaged_problems.py
 
 .PHONY: demo test coverage slow bench trial examples lint docs clean torture
 
