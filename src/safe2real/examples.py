@@ -239,8 +239,8 @@ def oven(*, seed: int | None = None) -> Example:
     - Cost: 1 for every step at warmth 7, the last state included; in expectation at most 1.
     - Reward: warmth / 7.
     - Trusted policy: heats up to warmth 3, then holds against the drift by cooling from 4 on.
-    - Assumed: every row is within 0.08 of the simulator's in total variation, warmth changes by at most 2 in a step, and no
-      row is exact: both gaps are 0.
+    - Assumed: every row is within 0.08 of the simulator's in total variation, warmth changes by at most 2 in a step. No row
+      is assumed exact, so `calibrated_gap` and `mismatch_gap` are both 0.
 
     Exact on the real oven, reward and cost: trusted policy 5.08 and 0.00; the simulator's plan 8.95 and 1.42, which violates
     the limit; the best safe plan 8.72 and 1.00.

@@ -1,9 +1,8 @@
 """The least expectation of rows over their TV and KL balls, row after row of one step.
 
 A row takes time in proportion to its stored transitions. The mass that moves within a TV ball comes from the successors of
-the highest value: found one after the other where a row is short, from a heap where it is long or uniform. Both take them in
-the same order, the higher first and of equals the one stored first, so that it does not matter for the number, to its last
-bit, which way was taken.
+the highest value. They are found by a few linear searches, then from a heap; uniform rows use the heap at once. Both break
+ties by the order of storage, so the results are the same bits.
 """
 
 from __future__ import annotations

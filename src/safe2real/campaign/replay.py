@@ -198,7 +198,7 @@ class Replay:
             raise
 
     def take_unchecked(self, event: Event, written: AskBody | None = None) -> None:
-        """`apply` without the chain of digests, for `verify`, which reports instead of refusing."""
+        """Apply an event without checking its number and digest: `verify` uses it to report faults instead of refusing."""
         self._take(event, written)
         self.sequence, self.digest = event.sequence, event.digest
 

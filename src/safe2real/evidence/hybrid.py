@@ -221,7 +221,7 @@ class HybridModel:
 
     @property
     def possible(self) -> Kernel | None:
-        """A kernel whose successors are the possible ones, as declared; its probabilities mean nothing. None: all are."""
+        """The declared possible successors, as a kernel whose probabilities are not used; None where all are possible."""
         if not self.reach.length.size:
             return None
         simulator = self.counts.simulator
@@ -297,9 +297,9 @@ class HybridModel:
         return self._shaped(self.belief.bonus.copy())
 
     def view(self, wrong: NDArray[np.bool_] | None = None) -> Kernel:
-        """The model without a copy, to evaluate and plan with until the next episode is counted.
+        """Return a view of the model without a copy; it is invalid after the next counted episode.
 
-        With `wrong` [R], not the hybrid model but the one that has the empirical rows there and the simulator's elsewhere.
+        If `wrong` [R] is given, the view has the empirical rows where it is True and the simulator's rows elsewhere.
         """
         simulator, tally, rows = self.counts.simulator, self.counts.tally, self.rows
         if wrong is not None:

@@ -173,10 +173,10 @@ _LAST = 28 * _PER_UNIT  # up to a millionth from either end
 
 
 class RunningLower:
-    """A lower bound on the mean of independent values in [low, high] that holds after every number of them.
+    """An anytime-valid lower bound on the mean of independent values in [low, high]: for all sample sizes at once.
 
     Guarantee: with probability at least 1 - `alpha`, `bound` is at most the mean after every value and every block.
-    Reference: Ville's inequality for the capital of docs/trials.md.
+    Reference: Ville's inequality, for the betting capital that docs/trials.md defines.
     """
 
     def __init__(self, alpha: float, *, low: float = 0.0, high: float = 1.0) -> None:

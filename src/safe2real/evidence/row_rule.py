@@ -108,7 +108,7 @@ class Separation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StatedRows:
-    """The user's declarations about the simulator's rows, besides the two gaps."""
+    """What a user declares of rows: exact rows, possible successors, TV bounds. The two gaps are in `Settings`."""
 
     known: NDArray[np.bool_] | None = None  # [R] rows that are exact
     support: Kernel | None = (
@@ -122,7 +122,7 @@ NOTHING_STATED = StatedRows()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowFacts:
-    """The inputs of a rule, for each row."""
+    """Inputs of `rule_of` for each row: possible successors, known rows, near successors, declared TV bounds."""
 
     sizes: NDArray[np.int64]  # [R] possible successors
     known: NDArray[np.bool_] | None = None  # [R] rows that are exact, and only tested

@@ -227,8 +227,8 @@ class HybridRound:
 def spans_of(problem: Problem) -> Floats:
     """Return the factor of a row's distance in the bonus of each step: [H], or [1] if it is the same at every step.
 
-    The factor is the number of steps that follow, H - 1 - h, or the paper's H. If the last step only collects, no step
-    follows it and no episode visits its rows: a bonus there would wait for data that never come, and a run would not stop.
+    The factor is the number of steps that follow, H - 1 - h, or the paper's H. With `counts_end` the last step
+    has no action, so its factor is 0: its rows are never visited, and a positive bonus there would never shrink.
     """
     model = problem.simulator
     left: Floats = model.horizon - 1.0 - np.arange(model.horizon, dtype=np.float64)

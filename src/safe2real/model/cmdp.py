@@ -187,7 +187,7 @@ class CMDP:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """[K] the names, made different where several constraints bear the same."""
+        """Names of the constraints [K], made unique: a repeated name gets its number."""
         names = self.names
         found: list[str] = []
         for k, name in enumerate(names):

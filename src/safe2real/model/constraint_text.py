@@ -129,5 +129,5 @@ class Wording:
 
 
 def bound_words(wordings: Iterable[Wording]) -> str:
-    """Return the words for the numbers of several constraints."""
+    """Return the words of these constraints for their bounds: "limit", "threshold" or "limit or threshold"."""
     return " or ".join(sorted({words.bound_word for words in wordings}))

@@ -279,7 +279,7 @@ _Named = TypeVar("_Named")
 
 
 def named_to_json(thing: Any) -> dict[str, Any]:
-    """{"kind": name} and its parameters, the fields of a dataclass; arrays as JSON that gives them back bit for bit."""
+    """Return a plug-in as JSON: its name under "kind", then `to_parameters`, or else its fields. Arrays keep every bit."""
     if hasattr(thing, "to_parameters"):
         return {"kind": thing.name, **thing.to_parameters()}
     given = asdict(thing) if is_dataclass(thing) and not isinstance(thing, type) else {}

@@ -29,7 +29,7 @@ from safe2real.systems.measure import estimate_margin, spans
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """One constraint on a number line: everything is a V_c, a sum over one episode."""
+    """The values of one constraint on one axis, in units of V_c (a sum over one episode): to compare and to draw."""
 
     wording: Wording  # how it was written: texts use these words
     threshold: float

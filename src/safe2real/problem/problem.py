@@ -166,7 +166,7 @@ class Problem:
 
     @property
     def rows_alike(self) -> bool:
-        """Whether rows are certainly alike, as `copies` or by exact ties; such rows are learnt together."""
+        """Whether rows are declared alike, by `copies` or by exact ties: data of such rows are pooled."""
         return self.copies is not None or self.exact_ties is not None
 
     @property

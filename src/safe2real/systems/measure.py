@@ -134,23 +134,24 @@ def estimate_margin(
 
     The bounds on V_c are those of `evidence.mean_bounds`, at delta / K for each constraint, so that all lower ones hold
     together with probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out
-    more until the margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
+    more until the margin is confirmed, and stop when it is. Give all episodes: a selection by their
+    outcome makes the bounds false.
 
     Args:
         model: with the constraints; of its kernel only the known rows matter.
         episodes: all of them, whatever happened in them, H steps each.
         delta: probability that a lower bound is wrong.
         known: [S, A] or [H, S, A], rows that are exact, as in `Problem`; `system.known` has those after the end of an
-            episode. What ends an episode then costs at most once, and far fewer episodes confirm a margin (`spans`). The
-            bounds rest on it.
+            episode. With these, an event that ends the episode costs at most once, so far fewer episodes confirm a margin
+            (`spans`). The bounds hold only if `known` is true.
         support: what can follow in the other rows, as in `Problem`; likewise.
 
     Returns:
         Bounds for each constraint; `margins` can be stated as xi where they are positive.
 
     Raises:
-        InvalidInput: without an episode or a constraint, or where an episode is not one of `model`, or has a sum that
-            none can have if `known` and `support` are true.
+        InvalidInput: without an episode or a constraint, or where an episode is not one of `model`, or its sum is
+            outside the range that `known` and `support` allow.
         Conflict: two episodes had the same environment seed.
     """
     probability_of_failure("delta", delta)

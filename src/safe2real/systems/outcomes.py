@@ -230,9 +230,9 @@ def outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: Ar
 
 
 def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:
-    """Make the rows of every state of the numbering: the environment's own, or those after the end.
+    """Build the kernel of the numbered states: the environment's rows, or self-loops and end rows after termination.
 
-    A state that only the last step enters takes no action; where its rows lead out of the numbering, it stays instead.
+    A state that only the last step enters takes no action, so it gets self-loops if one of its successors has no number.
     """
     columns: list[tuple[NDArray[Any], ...]] = []
     acting: set[Arrival] | None = None

@@ -215,7 +215,11 @@ class Journal(ABC):
             self._known = (sequence, digest)
 
     def header(self) -> Header:
-        """The header; refuses a place without one, or one written by a newer version."""
+        """Return the campaign's header.
+
+        Raises:
+            StorageFailure: the place has no campaign, or its format is not the one of this version.
+        """
         with self.reading() as transaction:
             header = transaction.header()
         if header is None:
@@ -236,7 +240,7 @@ class Journal(ABC):
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Open a transaction as the only writer; its end makes everything durable, or nothing after an error."""
+        """Open the only write transaction: it commits durably when the block ends; if the block raises, nothing is kept."""
         with self._begun(writing=True) as transaction:
             self._recognise(transaction)
             yield transaction
