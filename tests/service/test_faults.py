@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -30,7 +31,9 @@ class Fleet:
         tokens = Tokens(self._place)
         self.tokens = {f"cell-{number}": tokens.add(f"cell-{number}", "worker") for number in range(workers)}
         self.tokens["ann"] = tokens.add("ann", "operator")
-        RemoteCampaign.create(f"{urls[0]}/campaigns/arm", self.system.specification, self.tokens["ann"]).close()
+        problem = self.system.specification
+        endless = replace(problem, settings=replace(problem.settings, tolerance=1e-6))  # however fast the machine is
+        RemoteCampaign.create(f"{urls[0]}/campaigns/arm", endless, self.tokens["ann"]).close()
         given = ((name, urls[index % len(urls)]) for index, name in enumerate(self.tokens) if name != "ann")
         self._threads = [threading.Thread(target=self._work, args=one, daemon=True) for one in given]
         for thread in self._threads:

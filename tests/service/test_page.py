@@ -343,6 +343,8 @@ def test_a_refuted_page_says_what_to_do_and_which_machines_to_stop(chromium, tmp
         baseline = arm.ask(workers["careful"])
         page.wait_for_selector("body[data-standing=refuted]")
         told(page, baseline["id"])
+        for held in (mixed, other):  # the banner turns red with the event, the list follows with the status
+            page.wait_for_selector(f"#what-to-do:has-text('{held['id']}')")
         said = page.inner_text("#what-to-do")
         assert "Handed out now: the baseline alone, without a guarantee" in said
         for name, held in (("mixed-1", mixed), ("mixed-2", other)):
