@@ -71,8 +71,29 @@ def run(
     with listener_at(host, port) as listener:
         address, number = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
-        print(json.dumps({"serving": service.places.shown, "url": f"http://{shown}:{number}", "auth": auth}), flush=True)
-        uvicorn.Server(config).run(sockets=[listener])
+        said = json.dumps({"serving": service.places.shown, "url": f"http://{shown}:{number}", "auth": auth})
+        try:
+            AnnouncedServer(config, said).run(sockets=[listener])
+        except asyncio.CancelledError:  # asyncio's answer to an interrupt before uvicorn handles signals
+            raise KeyboardInterrupt from None
+
+
+class AnnouncedServer(uvicorn.Server):
+    """A server that says where it answers once it does: from then on an interrupt ends it in order."""
+
+    def __init__(self, config: uvicorn.Config, announcement: str) -> None:
+        super().__init__(config)
+        self._announcement = announcement
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then print the announcement as one line.
+
+        Args:
+            sockets: The listening sockets.
+        """
+        await super().startup(sockets=sockets)
+        if self.started:
+            print(self._announcement, flush=True)
 
 
 def configured(app: FastAPI, trusted_proxy: str | None = None) -> uvicorn.Config:
