@@ -1,5 +1,6 @@
 """Ctrl-C ends a command with one line of JSON, at whatever moment it comes; a server ends without a word."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -7,7 +8,9 @@ import sys
 import time
 
 import pytest
+import uvicorn
 
+from safe2real.service.server import AnnouncedServer
 from tests.preflight.specs import REAL, TOML, write
 from tests.service.browser import Command
 
@@ -44,3 +47,18 @@ def test_a_server_ends_at_an_interrupt(tmp_path):
     server.end(signal.SIGINT)
     assert server.code == 0
     assert len(server.said.splitlines()) == 1  # where it served
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_server_is_announced_after_its_start_and_never_without_one(monkeypatch, capsys, started):
+    """An interrupt between the announcement and uvicorn's handlers hung the server."""
+
+    async def start(server, sockets=None):
+        assert capsys.readouterr().out == ""
+        server.started = started
+
+    monkeypatch.setattr(uvicorn.Server, "startup", start)
+    server = AnnouncedServer(uvicorn.Config("none:app"), "here")
+    server.started = False
+    asyncio.run(server.startup())
+    assert capsys.readouterr().out == ("here\n" if started else "")
